@@ -69,6 +69,13 @@ def _build_routes(stores: Stores) -> Any:
     return build_routes(stores)
 
 
+def _build_pages(stores: Stores) -> Any:
+    """Build the pages of the console. The import is local: only the console needs its packages."""
+    from agenticpm.pages import build_pages
+
+    return build_pages(stores)
+
+
 SYSTEM = System(
     "agenticpm",
     "An autonomous project manager: watches the tracker, keeps delivery state, RAID, decisions and "
@@ -146,6 +153,19 @@ SYSTEM = System(
             ),
         ),
         Component(
+            "console",
+            "Serves the pages of the web console: decisions, held actions, artefacts",
+            uses=(
+                COMMON_READS,
+                patterns.check_artefact,
+                EVENT_WRITES,
+                ARTEFACT_WRITES,
+                ACTION_QUEUE.author,
+                ACTION_QUEUE.pattern_set.review,
+                patterns.end_escalation,
+            ),
+        ),
+        Component(
             "agent",
             "Answers questions about projects. It only reads, and has no access to credentials",
             uses=(COMMON_READS, LEASE.observer),
@@ -169,6 +189,7 @@ SYSTEM = System(
     ),
     design=Design(load=LOAD, what_if=WHAT_IF, stated_costs=STATED_COSTS),
     http=Http(routes=_build_routes),
+    pages=_build_pages,
     admin=Admin(commands=COMMANDS, tools=TOOLS, prompts=PROMPTS, arguments=ARGUMENTS, why=explain),
     privacy=Privacy(
         redact_logs=redact,

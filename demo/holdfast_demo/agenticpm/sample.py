@@ -271,7 +271,7 @@ def _build_escalations(project: Project, now: datetime) -> Iterator[Write[Any]]:
                 title="Beta launch is slipping",
                 context={
                     "milestone": "Beta launch",
-                    "summary": "The work that is left takes longer than there is.",
+                    "summary": "The remaining work takes longer than the time that is left.",
                 },
                 options=[
                     Option(option="Move the date", pros=["Keeps the scope"]),

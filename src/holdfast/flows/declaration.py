@@ -58,6 +58,7 @@ class StepContext(Generic[I_co]):
 
 StepFunction: TypeAlias = Callable[[StepContext[Any]], Awaitable[Next]]
 FailureFunction: TypeAlias = Callable[[StepContext[Any], Exception], "Next | Awaitable[Next]"]
+RetryFunction: TypeAlias = Callable[[StepContext[Any], Exception], Sequence[Write[Any]]]
 AnswerFunction: TypeAlias = Callable[[StepContext[Any], Mapping[str, Any]], "Next | Awaitable[Next]"]
 DeadlineFunction: TypeAlias = Callable[[StepContext[Any]], "Next | Awaitable[Next]"]
 CancelFunction: TypeAlias = Callable[[StepContext[Any], str], "Next | Awaitable[Next]"]
@@ -83,7 +84,8 @@ class Step:
     """A state's automatic action: `run` chooses one of the states in `to`.
 
     An error that a `Retry` names is retried. One that none names, or that persists, goes to `on_failure`;
-    without that, the flow is parked. `timeout_s` must be longer than the step ever takes.
+    without that, the flow is parked. `on_retry` returns writes for the transaction that records a failed
+    attempt, such as an audit entry. `timeout_s` must be longer than the step ever takes.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Step:
     to: tuple[str, ...] = field(kw_only=True)
     retries: tuple[Retry, ...] = field(default=(), kw_only=True)
     on_failure: FailureFunction | None = field(default=None, kw_only=True)
+    on_retry: RetryFunction | None = field(default=None, kw_only=True)
     timeout_s: float = field(default=TIMEOUT_S, kw_only=True)
     max_delay_s: float = field(default=MAX_DELAY_S, kw_only=True)
 
@@ -109,7 +112,8 @@ class Wait:
 
     If `deadline_to` names several states, `on_deadline` chooses one. `deadline_from_next` says that steps
     leading here set the deadline with `Next(deadline_s=…)`; the declared one is the default. Without answers
-    it is a timer; without a deadline it waits for ever.
+    it is a timer; without a deadline it waits for ever. `answered_by` says who is asked, for operators: a
+    text such as `the approver`, or a function of the item that returns one.
     """
 
     answers: Mapping[str, Answer] = field(default_factory=dict)
@@ -118,6 +122,12 @@ class Wait:
     on_deadline: DeadlineFunction | None = field(default=None, kw_only=True)
     deadline_to: str | tuple[str, ...] | None = field(default=None, kw_only=True)
     name: str = field(default="", kw_only=True)
+    answered_by: str | Callable[[Any], str | None] = field(default="", kw_only=True)
+
+    def describe_answerer(self, item: Any) -> str:
+        """Return who is asked in this item's wait; empty if the wait does not say."""
+        named = self.answered_by if isinstance(self.answered_by, str) else self.answered_by(item)
+        return named or ""
 
     @property
     def deadline_states(self) -> tuple[str, ...]:

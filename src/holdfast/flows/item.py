@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.model.entities import Attr, Entity, attr, get_declaration
 from holdfast.model.entities.declaration import Attribute, Declaration
+from holdfast.model.entities.key_texts import format_key_text, parse_key_text
 from holdfast.model.entities.writes import KeyValues
 from holdfast.operations.values import Value
 
@@ -35,6 +35,9 @@ class FlowItem(Entity):
     flow_due: Attr[datetime | None] = attr(default=None)
     # The SHA-256 of the token that answers the current wait, in hex; the token itself is never stored.
     flow_token: Attr[str | None] = attr(default=None)
+    # The states that the item has left, oldest first: `history.parse_history` reads them. Absent before the
+    # first transition, and in items that older code moved.
+    flow_history: Attr[list[str] | None] = attr(default=None)
     version: Attr[int] = attr(default=1)
 
 
@@ -53,22 +56,12 @@ def format_key(entity: type[FlowItem], key: ItemKey) -> str:
         address: Any = declaration.extract_key(declaration.to_item(key))
     else:
         address = dict(_build_address(declaration, tuple(key)))
-    values = [str(value) for value in address.values()]
-    return values[0] if len(values) == 1 else "#".join(map(_escape, values))
+    return format_key_text(address)
 
 
 def parse_key(entity: type[FlowItem], key: str) -> KeyValues:
     """Return the stored key attributes that a key text denotes; raise `InvalidRequest` if it is malformed."""
-    table = get_declaration(entity).table
-    names = [(table.partition, table.partition_type)]
-    names += [(table.sort, table.sort_type)] if table.sort is not None else []
-    texts = [key] if len(names) == 1 else [_unescape(each) for each in key.split("#")]
-    if len(texts) != len(names) or not all(texts):
-        raise InvalidRequest(
-            f"Invalid key {key!r:.80} of a {entity.__name__}: "
-            f"expected {' and '.join(name for name, _ in names)}, joined by '#'."
-        )
-    return tuple((name, _parse_value(text, tag)) for (name, tag), text in zip(names, texts, strict=True))
+    return parse_key_text(get_declaration(entity), key)
 
 
 def truncate_to_stored(attribute: Attribute, moment: datetime) -> datetime:
@@ -100,25 +93,3 @@ def _build_address(declaration: Declaration, values: tuple[Any, ...]) -> KeyValu
     if primary.sort is not None and primary.sort_name is not None:
         address.append((primary.sort_name, primary.sort.build_from_arguments(values[partition:])))
     return tuple(address)
-
-
-def _escape(text: str) -> str:
-    """Escape the separator `#`, and `%`, in a key value."""
-    return text.replace("%", "%25").replace("#", "%23")
-
-
-def _unescape(text: str) -> str:
-    return text.replace("%23", "#").replace("%25", "%")
-
-
-def _parse_value(text: str, tag: str) -> Value:
-    """Return the text as it is for a key of type S, otherwise as a number; raise `InvalidRequest` if it is
-    not one.
-    """
-    if tag == "S":
-        return text
-    try:
-        number = Decimal(text)
-    except ArithmeticError as error:
-        raise InvalidRequest(f"Invalid key value {text!r:.40}: expected a number.") from error
-    return int(number) if number == number.to_integral_value() else number

@@ -29,6 +29,7 @@ from holdfast.core.errors import (
 from holdfast.core.rng import RNG
 from holdfast.flows.declaration import TIMEOUT_S, Next, State, Step, Wait
 from holdfast.flows.executions import Execution, StepMessage
+from holdfast.flows.history import extend_history
 from holdfast.flows.item import FLOW_NAMES, FlowItem, truncate_to_stored
 from holdfast.flows.tokens import hash_token, make_token
 from holdfast.guarantees import OutboxItem
@@ -60,13 +61,24 @@ class Overtaken(Conflict, label="Overtaken"):
     """Another worker changed the item first. Nothing was written."""
 
 
-async def commit(flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]) -> I:
+async def commit(
+    flow: Flow[I],
+    stores: Stores,
+    seen: I,
+    following: Next,
+    allowed: Collection[str],
+    *,
+    failures: int = 0,
+    error: str | None = None,
+) -> I:
     """Commit the transition from `seen`, dispatch the next step, and return the item after it.
 
-    `allowed` are the states that may follow. Raises `Overtaken` if the item was changed since it was read,
+    `allowed` are the states that may follow; `failures` and `error` are those of the attempts in the state
+    that the item leaves, for its history. Raises `Overtaken` if the item was changed since it was read,
     `InvalidTransition` if `following` is not allowed, `RetryLater` if the store is too busy.
     """
-    after, writes = _plan(flow, stores, seen, following, allowed)
+    left = {"flow_history": extend_history(seen, stores.now(), failures, error)}
+    after, writes = _plan(flow, stores, seen, following, allowed, left)
     await _write(stores, writes)
     if isinstance(flow.get_state(after.flow_state).action, Step):
         await relay(flow, stores, flow.key_text(after))
@@ -82,18 +94,23 @@ async def relay(flow: Flow[Any], stores: Stores, key: str) -> None:
 
 
 def _plan(
-    flow: Flow[I], stores: Stores, seen: I, following: Next, allowed: Collection[str]
+    flow: Flow[I],
+    stores: Stores,
+    seen: I,
+    following: Next,
+    allowed: Collection[str],
+    left: Mapping[str, Any],
 ) -> tuple[I, Transact]:
     """Return the item after the transition, and the transaction, whose first write is the item's update.
 
+    `left` are the changes that describe the state which the item leaves.
     Raise `InvalidTransition` if the result is not allowed or the item would be invalid.
     """
     _check_next(flow, seen, following, allowed)
     state, now = flow.get_state(following.state), stores.now()
     version = seen.version + 1
-    changes = dict(following.changes) | build_entry_changes(
-        flow, seen, state, now, version, following.deadline_s
-    )
+    entry = build_entry_changes(flow, seen, state, now, version, following.deadline_s)
+    changes = dict(following.changes) | dict(left) | entry
     try:
         after = seen.model_copy(update=changes | {"version": version})
         # Validate it as a reader would: an item that breaks its entity's own rules must not be written.

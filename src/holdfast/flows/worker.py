@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -28,6 +28,7 @@ from holdfast.flows.declaration import Next, Retry, State, Step, StepContext, Wa
 from holdfast.flows.executions import Execution, ParkedFor, StepMessage
 from holdfast.flows.item import FlowItem
 from holdfast.flows.transition import Overtaken, commit, format_error
+from holdfast.model.operations import Write
 from holdfast.model.queues import ReceivedMessage
 from holdfast.runtime import Stores
 from holdfast.runtime.workers.backoff import compute_backoff
@@ -141,7 +142,15 @@ class StepWorker(Generic[I]):
             await self._handle_failure(step, execution, run, error)
             return
         try:
-            await commit(self._flow, self._stores, item, following, step.to)
+            await commit(
+                self._flow,
+                self._stores,
+                item,
+                following,
+                step.to,
+                failures=execution.attempts,
+                error=execution.error,
+            )
         except Overtaken:
             self._count_dropped("overtaken", execution.key)
         except InvalidTransition as error:
@@ -157,7 +166,7 @@ class StepWorker(Generic[I]):
         """Retry the step later, delay it, run its `on_failure`, or park it, by the rules that it declares."""
         rule = find_retry(step, error)
         if rule is not None and execution.attempts + 1 < rule.max_attempts:
-            await self._schedule_retry(execution, rule, error)
+            await self._schedule_retry(step, rule, execution, run, error)
         elif rule is None and isinstance(error, TRANSIENT_ERRORS) and self._may_delay(step, execution):
             await self._delay(execution, error)
         elif step.on_failure is None:
@@ -173,7 +182,9 @@ class StepWorker(Generic[I]):
             self._log_failure(execution, error)
             await self._run_on_failure(step, execution, run, error)
 
-    async def _schedule_retry(self, execution: Execution, rule: Retry, error: Exception) -> None:
+    async def _schedule_retry(
+        self, step: Step, rule: Retry, execution: Execution, run: StepContext[I], error: Exception
+    ) -> None:
         """Count the failed attempt, and pause by the rule's backoff or as long as the error asks for."""
         pause_s = max(
             compute_backoff(execution.attempts, rule.retry_delay_s, rule.max_retry_delay_s),
@@ -189,8 +200,9 @@ class StepWorker(Generic[I]):
         self._stores.count(
             "flow_retried", flow=execution.flow, state=execution.state, error=error_label(error)
         )
+        writes = step.on_retry(run, error) if step.on_retry is not None else ()
         await self._record_pause(
-            execution, pause_s, error, attempts=execution.attempts + 1, delays=0, delayed_since=None
+            execution, pause_s, error, writes, attempts=execution.attempts + 1, delays=0, delayed_since=None
         )
 
     async def _delay(self, execution: Execution, error: Exception) -> None:
@@ -212,12 +224,17 @@ class StepWorker(Generic[I]):
         await self._record_pause(execution, pause_s, error, delays=execution.delays + 1, delayed_since=since)
 
     async def _record_pause(
-        self, execution: Execution, pause_s: float, error: Exception, **changes: Any
+        self,
+        execution: Execution,
+        pause_s: float,
+        error: Exception,
+        writes: Sequence[Write[Any]] = (),
+        **changes: Any,
     ) -> None:
         """Record when the step is due again, and its error; the sweeper sends it then."""
         due = self._stores.now() + timedelta(seconds=pause_s)
         changes |= {"due": due, "sends": 0, "takes": 0, "error": format_error(error)}
-        if await record(self._flow, self._stores, execution, **changes) is None:
+        if await record(self._flow, self._stores, execution, writes, **changes) is None:
             self._count_dropped("overtaken", execution.key)
 
     def _may_delay(self, step: Step, execution: Execution) -> bool:
@@ -232,7 +249,15 @@ class StepWorker(Generic[I]):
         assert step.on_failure is not None
         try:
             following = await resolve(step.on_failure(run, error))
-            await commit(self._flow, self._stores, run.item, following, step.to)
+            await commit(
+                self._flow,
+                self._stores,
+                run.item,
+                following,
+                step.to,
+                failures=execution.attempts + 1,
+                error=error_label(error),
+            )
         except Overtaken:
             self._count_dropped("overtaken", execution.key)
         except RetryLater:

@@ -9,6 +9,8 @@ from holdfast.guarantees.delayed_actions import (
     OUTCOME_UNKNOWN,
     DelayedAction,
     DelayedActions,
+    Review,
+    ReviewDecision,
 )
 from holdfast.guarantees.idempotency import Claim, Completion, Once, OnceRecord, OnceStatus, fingerprint
 from holdfast.guarantees.lifetimes import declare_retention
@@ -91,6 +93,8 @@ __all__ = [
     "Redactor",
     "Remainder",
     "RetentionEntry",
+    "Review",
+    "ReviewDecision",
     "SessionRecord",
     "Sessions",
     "SqlInbox",

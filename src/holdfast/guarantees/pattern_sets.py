@@ -50,6 +50,11 @@ class Guarantee:
         """All patterns, in the order of their ids."""
         return tuple(self.pattern_set)
 
+    def adopt_patterns(self) -> None:
+        """Let each pattern name this guarantee, so that `System.guarantees` finds it by any of them."""
+        for each in self.patterns:
+            each.guarantee = self
+
     @cached_property
     def reads(self) -> Patterns:
         """The patterns that only read."""

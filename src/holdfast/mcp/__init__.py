@@ -1,10 +1,7 @@
 """A system for agents, over the Model Context Protocol: tools, resources and prompts.
 
     tools.py           the tools of a system's component `agent`, and their descriptions
-    arguments.py       the arguments of a tool: schema, example and validation
     output_schemas.py  the output schema of a system's function
-    results.py         the result of a pattern, as JSON
-    truncation.py      results of bounded size
     resources.py       the description of a system, and its items by key
     prompts.py         the typical jobs that a system declares
     errors.py          what an agent reads of a failure

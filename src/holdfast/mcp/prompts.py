@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.errors import DeclarationError
-from holdfast.mcp.arguments import ArgumentReader, WholeResult, build_function_model, build_schema
 from holdfast.model.agents import Prompt
 from holdfast.model.system import System
+from holdfast.runtime.json_calls.arguments import (
+    ArgumentReader,
+    WholeResult,
+    build_function_model,
+    build_schema,
+)
 
 
 @dataclass(frozen=True)

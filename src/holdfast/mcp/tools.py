@@ -14,21 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from holdfast.core.errors import ConditionFailed, DeclarationError, InvalidRequest, NotFound, error_label
-from holdfast.mcp.arguments import (
-    CURSOR,
-    ArgumentReader,
-    Continuation,
-    Paging,
-    WholeResult,
-    build_example,
-    build_function_model,
-    build_schema,
-    find_cursor_name,
-    require_tool_signature,
-)
 from holdfast.mcp.output_schemas import build_output_schema, may_have_lists
-from holdfast.mcp.results import RESULT_SCHEMA, is_paged, run_paged, run_unpaged, to_json
-from holdfast.mcp.truncation import cut_result, hash_call
 from holdfast.model.agents import ToolFunction
 from holdfast.model.cache import DeleteCached, PutCached
 from holdfast.model.entities.reads import CountQuery, Get
@@ -41,6 +27,20 @@ from holdfast.model.sql import SqlOperation, SqlTransact, SqlWrite
 from holdfast.model.system import System
 from holdfast.operations.expressions import nodes
 from holdfast.reports.sql_statements import split_words
+from holdfast.runtime.json_calls.arguments import (
+    CURSOR,
+    ArgumentReader,
+    Continuation,
+    Paging,
+    WholeResult,
+    build_example,
+    build_function_model,
+    build_schema,
+    find_cursor_name,
+    require_tool_signature,
+)
+from holdfast.runtime.json_calls.results import RESULT_SCHEMA, is_paged, run_paged, run_unpaged, to_json
+from holdfast.runtime.json_calls.truncation import cut_result, hash_call
 from holdfast.runtime.stores import Stores
 
 AGENT: Final = "agent"

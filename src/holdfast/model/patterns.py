@@ -57,6 +57,8 @@ class Pattern(Generic[P, O_co]):
     ) -> None:
         self.function, self.id, self.purpose, self.rate = function, id, purpose, rate
         self._example = example
+        # The guarantee that built it; None for a pattern that a system declares itself.
+        self.guarantee: Any = None
         self.name = function.__name__
         functools.update_wrapper(self, function)
 

@@ -55,10 +55,15 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Command:
-    """A system command that runs as a component other than `api`, which plain functions run as."""
+    """A system command that runs as a component other than `api`, which plain functions run as.
+
+    With `needs_stores=False` the function has no parameter for the stores, and none is opened: the command
+    runs in any folder, and leaves no data there.
+    """
 
     function: Callable[..., Awaitable[Any]]
     component: str | None = None
+    needs_stores: bool = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         return self.function(*args, **kwargs)
@@ -129,6 +134,9 @@ class Privacy:
 
     # Removes personal data from every text that the system's processes log.
     redact_logs: Callable[[str], str] | None = None
+    # Attributes and columns whose values are personal although their names do not say so, such as `name`: the
+    # console masks them, next to those that it knows by their names.
+    personal_names: frozenset[str] = frozenset()
     # Retention periods by table name, if the entities do not declare a lifetime: Periods.
     retention: Mapping[str, Any] = field(default_factory=dict)
     # Finds all data of one person or case, by kind of id: called with stores and the id, returns SubjectData.
@@ -194,6 +202,9 @@ class System:
     admin: Admin = field(default_factory=Admin)
     privacy: Privacy = field(default_factory=Privacy)
     deployment: Deployment = field(default_factory=Deployment)
+    # Builds the system's pages in the console: called with the stores of the component `console`, returns
+    # `SystemPages`.
+    pages: Callable[..., Any] | None = None
     # The demo, if it is distributed with the system; others are registered by the entry point
     # `holdfast.demos`. Hosts call `find_demo`.
     demo: Demo | None = None
@@ -254,6 +265,12 @@ class System:
     def indexes(self) -> tuple[Index, ...]:
         """All indexes of its tables."""
         return tuple(index for table in self.tables for index in table.indexes)
+
+    @cached_property
+    def guarantees(self) -> tuple[Any, ...]:
+        """The delayed actions, leases and breakers whose patterns it has, each once."""
+        owners = (pattern.guarantee for pattern in self.patterns)
+        return tuple(dict.fromkeys(each for each in owners if each is not None))
 
     def find_components(self, pattern: Pattern[..., Any]) -> tuple[Component, ...]:
         """Return the components that may run a pattern."""

@@ -19,12 +19,14 @@ from holdfast.core.rng import call_after_fork, draw_bits
 __all__ = [
     "Ulid",
     "UlidGenerator",
+    "get_ulid_time",
     "parse_ulid",
 ]
 
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 LENGTH: Final = 26
 RANDOM_BITS: Final = 80
+TIME_CHARS: Final = 10
 # Encoding two characters at a time is twice as fast.
 _PAIRS: Final = tuple(first + second for first in ALPHABET for second in ALPHABET)
 _SHIFTS: Final = tuple(range(5 * (LENGTH - 2), -1, -10))
@@ -81,3 +83,11 @@ def parse_ulid(text: str) -> Ulid:
             f"Invalid ULID {text!r}: expected {LENGTH} characters of {ALPHABET}, the first from 0 to 7."
         )
     return Ulid(text.upper())
+
+
+def get_ulid_time(ulid: Ulid) -> float:
+    """Return when a ULID was made, in epoch seconds."""
+    milliseconds = 0
+    for character in ulid[:TIME_CHARS]:
+        milliseconds = milliseconds * len(ALPHABET) + ALPHABET.index(character)
+    return milliseconds / 1000

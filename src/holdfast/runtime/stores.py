@@ -100,12 +100,14 @@ class Stores:
         view._observers, view.measurements = self._observers, self.measurements
         return view
 
-    def for_system(self, system: System) -> Stores:
-        """Return a view of these stores for a system: it has the same engines, and no observers yet."""
+    def for_system(self, system: System, *, environment: str | None = None) -> Stores:
+        """Return a view of these stores for a system, or for its data in another environment: it has the same
+        engines, and no observers yet.
+        """
         view = Stores(
             self._tables,
             system=system,
-            environment=self.environment,
+            environment=self.environment if environment is None else environment,
             clock=self.clock,
             engines=self.engines,
         )

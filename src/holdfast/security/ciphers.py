@@ -37,6 +37,7 @@ __all__ = [
     "FileCipher",
     "KeyFile",
     "encode_context",
+    "is_encrypted",
     "open_file_cipher",
     "require_cryptography",
     "require_owner_only",
@@ -53,6 +54,8 @@ OTHERS_MASK: Final = 0o077
 CHECK_LABEL: Final = b"holdfast key check "
 CHECK_BYTES: Final = 8
 _LENGTH: Final = struct.Struct(">H")
+# How base64 begins for the mark and the first byte of a length below 4,096.
+_MAGIC_TEXT: Final = b64encode(MAGIC + b"\0")[:6].decode()
 
 Context = Mapping[str, str]
 """What an encrypted text belongs to. It decrypts only under the same context."""
@@ -72,6 +75,13 @@ class Cipher(Protocol):
     def rewrap(self, ciphertext: bytes, context: Context) -> bytes:
         """Return the same message under the current key; the encrypted body stays the same."""
         ...
+
+
+def is_encrypted(value: object) -> bool:
+    """Return whether a stored value is a message of a cipher, as bytes or as base64 text."""
+    if isinstance(value, str):
+        return value.startswith(_MAGIC_TEXT)
+    return isinstance(value, bytes) and value.startswith(MAGIC)
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,12 +26,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from holdfast.core.clock import Clock
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import SettingsError, TokenKeysUnreachable, TokenRefused
-from holdfast.core.http.addresses import is_loopback
+from holdfast.security.issuer_requests import request_issuer, require_secure_address
 
 with explain_missing(__name__, "tokens"):
     import httpx2
@@ -43,7 +42,6 @@ KEYS_LIFETIME_S: Final = 300.0
 MAX_STALE_KEYS_S: Final = 86_400.0
 FETCH_PAUSE_S: Final = 10.0
 FETCH_TIMEOUT_S: Final = 5.0
-MAX_KEYS_BYTES: Final = 256 * 1024
 MAX_KEYS: Final = 100
 LEEWAY_S: Final = 30.0
 MAX_TOKEN_CHARS: Final = 16_384
@@ -234,7 +232,7 @@ class TokenKeys:
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(source, str):
-            _require_secure_address(source)
+            require_secure_address(source, "Invalid address of the issuer's keys", "Pass a file as a Path.")
         self._source, self._clock, self._elapsed = source, clock, elapsed
         self._lifetime_s, self._stale_s_max = lifetime_s, stale_s_max
         self._pause_s, self._timeout_s = pause_s, timeout_s
@@ -309,42 +307,11 @@ class TokenKeys:
         return await asyncio.to_thread(self._source.read_bytes)
 
     async def _fetch(self, url: str) -> bytes:
-        """Fetch the keys with one request. Redirects are not followed, so that only the configured address is
-        trusted. Raise `ValueError` for a status other than 200 or a body that is too large.
-        """
-        content = bytearray()
-        # In a thread, because reading the certificates would block the event loop.
-        client = await asyncio.to_thread(httpx2.AsyncClient, timeout=self._timeout_s, follow_redirects=False)
-        async with (
-            client as http,
-            asyncio.timeout(self._timeout_s),
-            http.stream("GET", url, headers={"accept": "application/json"}) as answer,
-        ):
-            if answer.status_code != OK:
-                raise ValueError(f"the issuer answered {answer.status_code}")
-            async for part in answer.aiter_bytes():
-                content += part
-                if len(content) > MAX_KEYS_BYTES:
-                    raise ValueError("the key set is too large")
-        return bytes(content)
-
-
-def _require_secure_address(url: str) -> None:
-    """Raise `SettingsError` unless the URL is https or on this machine: keys from an insecure connection
-    prove nothing.
-    """
-    try:
-        parts = urlsplit(url)
-        is_local = is_loopback(parts.hostname or "") and parts.username is None
-    except ValueError:
-        raise SettingsError(
-            "Invalid address of the issuer's keys: it is not a URL. Give an https address."
-        ) from None
-    if not parts.netloc or not (parts.scheme == "https" or (parts.scheme == "http" and is_local)):
-        raise SettingsError(
-            "Invalid address of the issuer's keys: expected https, or http on this machine. Pass a file as a "
-            "Path."
-        )
+        """Fetch the keys. Raise `ValueError` for a status other than 200 or a body that is too large."""
+        status, content = await request_issuer("GET", url, timeout_s=self._timeout_s)
+        if status != OK:
+            raise ValueError(f"the issuer answered {status}")
+        return content
 
 
 def _parse_keys(text: bytes) -> dict[tuple[str, str], jwt.PyJWK]:

@@ -139,17 +139,21 @@ async def answer_metrics(metrics: MetricsSource) -> PlainTextResponse:
 
 
 def require_local_caller(call: HTTPConnection) -> None:
-    """Raise 403 unless the caller is on this machine and names it so: a proxy or a page of a browser does
-    not.
-    """
-    client = call.client
-    is_local = client is not None and is_loopback(client.host)
-    if not is_local or not is_local_host(call.headers.get("host", "").encode("latin-1")):
+    """Raise 403 unless the caller is on this machine and names it so."""
+    if not is_local_caller(call):
         raise HTTPException(
             HTTPStatus.FORBIDDEN,
             "Without a token, the metrics are shown only on this machine. Set api_token, and send it as "
             "`Authorization: Bearer TOKEN`.",
         )
+
+
+def is_local_caller(call: HTTPConnection) -> bool:
+    """Return whether the caller is on this machine and names it so: a proxy, or a page that took over a name,
+    does not.
+    """
+    is_local = call.client is not None and is_loopback(call.client.host)
+    return is_local and is_local_host(call.headers.get("host", "").encode("latin-1"))
 
 
 class RequestCounter:

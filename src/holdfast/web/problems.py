@@ -31,6 +31,7 @@ from holdfast.core import errors
 from holdfast.core.distribution import explain_missing
 from holdfast.core.errors import HoldfastError, error_label, format_message
 from holdfast.core.rng import make_uuid
+from holdfast.web.operation_routes import is_local_caller
 
 with explain_missing(__name__, "api"):
     from fastapi import FastAPI
@@ -473,11 +474,21 @@ def _describe_routing_error(call: HTTPConnection, status: int, headers: Mapping[
     """Return a sentence for an unknown path or method, or None for any other status."""
     path = call.scope["path"]
     if status == HTTPStatus.NOT_FOUND:
-        return f"{path} not found. /openapi.json lists all paths."
+        hint = _describe_console(call) if path == "/" else ""
+        return f"{path} not found. /openapi.json lists all paths.{hint}"
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = headers.get("Allow", "another method")
         return f"{path} does not accept {call.scope['method']}: use {allowed}."
     return None
+
+
+def _describe_console(call: HTTPConnection) -> str:
+    """Return where a person who opens an API in a browser finds pages, for callers on this machine."""
+    app = call.scope.get("app")
+    url = getattr(app.state, "console_url", "") if app is not None else ""
+    return (
+        f" This is an API; its pages are in the console, at {url}." if url and is_local_caller(call) else ""
+    )
 
 
 # --- unexpected errors --------------------------------------------------------------------------------------

@@ -1,33 +1,45 @@
-"""Faults of sandboxes: random failures from a seed, and a handler that applies them.
+"""Parts of sandboxes: random failures from a seed, their control requests, and the answers to invalid ones.
 
 A sandbox serves an external service's API over real HTTP for tests and demos. Each call draws one fault.
+
+    body = await JsonBody(FaultsBody)(request)      # in a control endpoint
+    body = await read_object(request)               # in an endpoint of the service that checks it by itself
+    Starlette(routes=[…], exception_handlers=ERROR_HANDLERS)
+
+Both refuse a body that they cannot read, and `ERROR_HANDLERS` answers that with 400.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields
 from random import Random
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, RootModel, ValidationError
 
 from holdfast.core.distribution import explain_missing
+from holdfast.core.errors import HoldfastError
+from holdfast.web.bodies import JsonBody
+from holdfast.web.problems import build_error_response
 
 with explain_missing(__name__, "api"):
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
 
 __all__ = [
-    "DISCONNECT_HANDLERS",
+    "ERROR_HANDLERS",
     "TOO_MANY",
     "ControlBody",
     "FaultKind",
     "Faults",
     "FaultsBody",
+    "FiniteJson",
     "apply_faults",
+    "read_object",
 ]
 
 FaultKind = Literal["none", "too_many", "failed_before", "failed_after", "silent_after"]
@@ -41,10 +53,18 @@ async def _answer_disconnected(request: Request, error: Exception) -> Response:
     return Response(status_code=400)
 
 
-# Exception handlers for a sandbox's app: a client that died during its request is not an error of the
-# sandbox.
-DISCONNECT_HANDLERS: Final[Mapping[Any, Any]] = {ClientDisconnect: _answer_disconnected}
-"""Exception handlers that close the connection without an answer."""
+async def _answer_refusal(request: Request, error: Exception) -> Response:
+    """Return the problem detail of a refused request."""
+    return build_error_response(request, error)
+
+
+ERROR_HANDLERS: Final[Mapping[Any, Any]] = {
+    # A client that died during its request is not an error of the sandbox.
+    ClientDisconnect: _answer_disconnected,
+    ValidationError: _answer_refusal,
+    HoldfastError: _answer_refusal,
+}
+"""Exception handlers for a sandbox's app: an invalid body is answered 400, another error by its mapping."""
 
 
 @dataclass(slots=True)
@@ -53,7 +73,7 @@ class Faults:
 
     `failed_after` responds with 500 after the effect happened; `silent_after` does not respond before the
     client's timeout. `calls_max` in `window_s` is the budget of the whole account, 0 for none: beyond it,
-    429.
+    429. Every call waits `slow_s` first.
     """
 
     too_many: float = 0.0
@@ -65,6 +85,7 @@ class Faults:
     calls_max: int = 0
     window_s: float = 30.0
     seed: int = 0
+    slow_s: float = 0.0
     _random: Random = field(init=False, repr=False)
     _calls: list[float] = field(init=False, repr=False, default_factory=list)
 
@@ -106,9 +127,35 @@ class Faults:
 
 
 class ControlBody(BaseModel):
-    """The body of a sandbox's control request: no extra fields, and errors do not repeat its values."""
+    """The body of a sandbox's control request: no extra fields, no infinite numbers, and errors do not repeat
+    its values.
+    """
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+
+
+def _check_finite(value: JsonValue) -> JsonValue:
+    """Return the value. Raise ValueError for NaN and infinite numbers, which no response could repeat."""
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+FiniteJson: TypeAlias = Annotated[JsonValue, AfterValidator(_check_finite)]
+"""Any JSON value without infinite numbers, for the fields of a sandbox's requests."""
+
+
+class _JsonObject(RootModel[dict[str, FiniteJson]]):
+    """Any JSON object."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """Return the body, a JSON object; an empty body counts as `{}`.
+
+    Raise pydantic's `ValidationError` for any other, and `HTTPException` as `JsonBody`.
+    """
+    return dict((await JsonBody(_JsonObject)(request)).root)
 
 
 class FaultsBody(ControlBody):
@@ -123,7 +170,6 @@ class FaultsBody(ControlBody):
     calls_max: int = Field(default=0, ge=0)
     window_s: float = Field(default=30.0, gt=0, le=86_400)
     seed: int = 0
-    # The delay before each response.
     slow_s: float = Field(default=0.0, ge=0, le=600)
 
     def to_faults(self) -> Faults:
@@ -136,6 +182,8 @@ async def apply_faults(
     """Return the service's response, or the fault that was drawn. `answer` makes the effect and returns the
     response; the faults before it prevent the call.
     """
+    if faults.slow_s:
+        await asyncio.sleep(faults.slow_s)
     fault = faults.draw(now, changes=changes)
     if fault == "too_many":
         headers = {"retry-after": f"{math.ceil(faults.get_retry_after_s(now))}"}

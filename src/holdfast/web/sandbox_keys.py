@@ -18,7 +18,8 @@ from holdfast.core.clock import Clock
 from holdfast.core.disk import make_private_folder, open_private
 from holdfast.core.distribution import explain_missing
 from holdfast.core.rng import make_uuid
-from holdfast.web.sandbox_faults import Faults, apply_faults
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import ControlBody, Faults, FaultsBody, apply_faults
 
 with explain_missing(__name__, "api"):
     from starlette.requests import Request
@@ -134,6 +135,12 @@ def _write_new_file(path: Path, keys: list[Jwk]) -> Path:
     return fresh
 
 
+class RotationBody(ControlBody):
+    """The body of a request to rotate the key."""
+
+    withdraw: bool = False
+
+
 class SandboxIssuer:
     """The base of sandbox token issuers: their keys, and the endpoints that control keys and faults."""
 
@@ -152,12 +159,12 @@ class SandboxIssuer:
 
     async def rotate_key(self, request: Request) -> Response:
         """Answer a control request: rotate the key, and withdraw the others if the body says so."""
-        asked = json.loads(await request.body() or b"{}")
-        return JSONResponse({"kid": self.rotate(withdraw=bool(asked.get("withdraw"))), "sandbox": True})
+        body = await JsonBody(RotationBody)(request)
+        return JSONResponse({"kid": self.rotate(withdraw=body.withdraw), "sandbox": True})
 
     async def set_faults(self, request: Request) -> Response:
         """Answer a control request: replace the faults by those in the body."""
-        self.faults = Faults(**await request.json())
+        self.faults = (await JsonBody(FaultsBody)(request)).to_faults()
         return JSONResponse({})
 
     def with_faults(self, endpoint: Endpoint) -> Endpoint:

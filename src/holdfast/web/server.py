@@ -10,7 +10,7 @@ import contextlib
 import importlib.util
 import logging
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from holdfast.core.distribution import explain_missing
@@ -42,7 +42,7 @@ with explain_missing(__name__, "api"):
 MAX_WEBSOCKET_BYTES: Final = 128 * 1024
 # Bodies have the limits of their routes; uploads of files may take minutes.
 BOUNDS: Final = ConnectionBounds(body_timeout_s=600.0)
-_REMOTE_NEEDS: Final = "Configure a token"
+REMOTE_NEEDS: Final = "Configure a token"
 # uvicorn logs this for every WebSocket that is refused with a response, although that is no error.
 _HANDSHAKE_MESSAGE: Final = "ASGI callable returned without completing handshake."
 
@@ -61,24 +61,29 @@ def serve(
     host: str,
     port: int,
     on_ready: Callable[[str], None],
+    on_stopping: Callable[[], Awaitable[None]] | None = None,
     may_be_remote: bool = False,
+    remote_needs: str = REMOTE_NEEDS,
     allowed_hosts: Collection[str] = (),
     allowed_origins: Collection[str] = (),
 ) -> None:
     """Serve until a signal. `on_ready` gets the URL, with the real port if `port` is 0.
 
-    Other machines may connect only if `may_be_remote` says that a token guards the app. The server answers
-    only for names that are its own (`core/http/hosts.py`), and for `allowed_hosts`; pages of other origins
-    than its own and `allowed_origins` may not change anything or open a WebSocket.
+    `on_stopping` is called before the server waits for open requests: the place to end streams.
+
+    Other machines may connect only if `may_be_remote` says that the app knows its callers; `remote_needs`
+    says what is missing for that. The server answers only for names that are its own (`core/http/hosts.py`),
+    and for `allowed_hosts`; pages of other origins than its own and `allowed_origins` may not change anything
+    or open a WebSocket.
     """
-    with listen(host, port, remote_needs="" if may_be_remote else _REMOTE_NEEDS) as sockets:
+    with listen(host, port, remote_needs="" if may_be_remote else remote_needs) as sockets:
 
         def report_start() -> None:
             freeze_gc()
             on_ready(format_url(sockets, host))
 
         hosts = _build_host_policy(sockets, host, allowed_hosts, allowed_origins)
-        _Server(app, hosts, on_started=report_start).run(sockets)
+        _Server(app, hosts, on_started=report_start, on_stopping=on_stopping).run(sockets)
 
 
 @contextlib.contextmanager
@@ -90,11 +95,19 @@ def serve_in_thread(
     allowed_hosts: Collection[str] = (),
     allowed_origins: Collection[str] = (),
     bounds: ConnectionBounds = BOUNDS,
+    on_stopping: Callable[[], Awaitable[None]] | None = None,
 ) -> Iterator[str]:
-    """Serve the app in a thread of this process and yield its URL once it accepts requests."""
-    with listen(host, port, remote_needs=_REMOTE_NEEDS) as sockets:
+    """Serve the app in a thread of this process and yield its URL once it accepts requests.
+
+    `on_stopping` is called before the server waits for open requests, as in `serve`.
+    """
+    with listen(host, port, remote_needs=REMOTE_NEEDS) as sockets:
         hosts = _build_host_policy(sockets, host, allowed_hosts, allowed_origins)
-        with run_in_thread(lambda on_started: _Server(app, hosts, bounds, on_started=on_started), sockets):
+
+        def build_server(on_started: Callable[[], None]) -> Server:
+            return _Server(app, hosts, bounds, on_started=on_started, on_stopping=on_stopping)
+
+        with run_in_thread(build_server, sockets):
             yield format_url(sockets, host)
 
 
@@ -117,9 +130,10 @@ class _Server(Server):
         bounds: ConnectionBounds = BOUNDS,
         *,
         on_started: Callable[[], None],
+        on_stopping: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__(_build_config(app, hosts, bounds), on_started=on_started)
-        self._app = app
+        self._app, self._on_stopping = app, on_stopping
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve inside the app's lifespan, so that an error there is raised."""
@@ -131,6 +145,12 @@ class _Server(Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.lifespan.state.update(self._state)
         await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then shut down as every server."""
+        if self._on_stopping is not None:
+            await self._on_stopping()
+        await super().shutdown(sockets)
 
 
 class _Connection(Connection):

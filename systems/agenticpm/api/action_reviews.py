@@ -1,7 +1,7 @@
 """Reviews of actions by people: list, find, approve, edit or cancel held actions; reopen refused ones.
 
-Each review is one transaction with its event. An action is found by its id without a scan: a ULID contains
-its creation time, and a project's actions are sorted by time.
+Each review is one transaction with its event (`model/review_rules.py`). An action is found by its id without
+a scan: a ULID contains its creation time, and a project's actions are sorted by time.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from agenticpm.domain.addresses import is_address
-from agenticpm.domain.autonomy import COMMENT, MAIL, MOVE
-from agenticpm.domain.tickets import OutgoingMail
 from agenticpm.model import patterns
-from agenticpm.model.entities import Action, EventType, ProjectId
-from agenticpm.model.events import build_event_writes
+from agenticpm.model.entities import Action, ProjectId
 from agenticpm.model.patterns import ACTION_QUEUE
 from agenticpm.model.projects import parse_project_id
-from holdfast import Page, Put, Stores
-from holdfast.core.errors import InvalidRequest, NotFound
+from agenticpm.model.review_rules import check_text
+from holdfast import Page, Stores
+from holdfast.core.errors import Conflict, InvalidRequest, NotFound
 from holdfast.model.ulids import parse_ulid
 
 # The time in an id may differ slightly from the time in the item's key.
@@ -28,13 +25,6 @@ _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME_CHARS: Final = 10
 # A ULID may contain a time beyond datetime's range.
 _MAX_YEAR: Final = 9998
-
-# The fields of the detail that an edit may change, by kind of action.
-EDITABLE: Final[Mapping[str, tuple[str, ...]]] = {
-    MAIL: ("to", "subject", "text"),
-    COMMENT: ("text",),
-    MOVE: ("status",),
-}
 
 
 def parse_ulid_time(id: str) -> datetime:
@@ -77,15 +67,16 @@ async def find_action(stores: Stores, project_id: ProjectId | None, id: str) -> 
     return next((each for each in near if each.id == id.upper()), None)
 
 
-async def approve(stores: Stores, project_id: str | None, id: str, *, by: str) -> Action:
-    """Approve a held action: it is due at once. `by` is the reviewer."""
-    seen = await get_action(stores, project_id, id)
-    return await ACTION_QUEUE.approve(
-        stores,
-        seen,
-        *_build_review_event(stores, seen, EventType.action_approved, by),
-        by=_check_reviewer(by),
-    )
+async def approve(
+    stores: Stores, project_id: str | None, id: str, *, by: str, revision: int | None = None
+) -> Action:
+    """Approve a held action: it is due at once. `by` is the reviewer.
+
+    With a `revision`, here and in every review, raise Conflict if the action has another one by now: the
+    reviewer decided about what they saw.
+    """
+    seen = await _get_seen(stores, project_id, id, revision)
+    return await ACTION_QUEUE.approve(stores, seen, by=check_text("by", by))
 
 
 async def edit(
@@ -96,87 +87,49 @@ async def edit(
     by: str,
     detail: Mapping[str, Any] | None = None,
     description: str | None = None,
+    revision: int | None = None,
 ) -> Action:
     """Edit a held action; the hold continues. The given fields of `detail` replace the present ones."""
-    seen = await get_action(stores, project_id, id)
+    seen = await _get_seen(stores, project_id, id, revision)
     changes: dict[str, Any] = {}
     if detail:
-        changes["detail"] = _apply_edit(seen, detail)
+        changes["detail"] = {**(seen.detail or {}), **detail}
     if description is not None:
-        changes["description"] = _check_text("description", description)
-    event = _build_review_event(stores, seen, EventType.action_edited, by, changed=sorted(detail or changes))
-    return await ACTION_QUEUE.edit(stores, seen, *event, by=_check_reviewer(by), **changes)
+        changes["description"] = check_text("description", description)
+    return await ACTION_QUEUE.edit(stores, seen, by=check_text("by", by), **changes)
 
 
 async def cancel(
-    stores: Stores, project_id: str | None, id: str, *, by: str, reason: str | None = None
+    stores: Stores,
+    project_id: str | None,
+    id: str,
+    *,
+    by: str,
+    reason: str | None = None,
+    revision: int | None = None,
 ) -> Action:
     """Cancel a held action: it is never executed. `by` is the reviewer."""
-    seen = await get_action(stores, project_id, id)
-    event = _build_review_event(stores, seen, EventType.action_cancelled, by, reason=reason or "")
-    return await ACTION_QUEUE.cancel(stores, seen, *event, by=_check_reviewer(by), reason=reason)
+    seen = await _get_seen(stores, project_id, id, revision)
+    return await ACTION_QUEUE.cancel(stores, seen, by=check_text("by", by), reason=reason)
 
 
-async def reopen(stores: Stores, project_id: str | None, id: str, *, by: str) -> Action:
+async def reopen(
+    stores: Stores, project_id: str | None, id: str, *, by: str, revision: int | None = None
+) -> Action:
     """Reopen a refused action: it is due again.
 
     If its outcome is unknown, the reviewer states that it was not done.
     """
-    seen = await get_action(stores, project_id, id)
-    event = _build_review_event(stores, seen, EventType.action_reopened, by, refused=seen.refused or "")
-    return await ACTION_QUEUE.reopen(stores, seen, *event, by=_check_reviewer(by))
+    seen = await _get_seen(stores, project_id, id, revision)
+    return await ACTION_QUEUE.reopen(stores, seen, by=check_text("by", by))
 
 
-def _build_review_event(
-    stores: Stores, action: Action, type: EventType, by: str, **more: Any
-) -> tuple[Put[Any], ...]:
-    """Build the writes of the event of a review. `more` is added to its detail."""
-    verb = type.removeprefix("action_").capitalize()
-    detail = {"action": action.id, "action_type": action.action_type, "by": by, **more}
-    return build_event_writes(
-        stores, action.project_id, type, f"{verb} by {by}: {action.description}", detail
-    )
-
-
-def _check_reviewer(by: str) -> str:
-    return _check_text("by", by)
-
-
-def _check_text(what: str, value: str) -> str:
-    """Return the text without surrounding blanks. Raise InvalidRequest if it is empty; `what` names it."""
-    if not value.strip():
-        raise InvalidRequest(f"{what} is empty. Give a value.")
-    return value.strip()
-
-
-def _apply_edit(action: Action, detail: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the whole detail after the edit.
-
-    Raise InvalidRequest if a field is fixed or the result is not sendable.
-    """
-    before = dict(action.detail or {})
-    may = EDITABLE.get(str(before.get("kind")), ())
-    if strangers := sorted(set(detail) - set(may)):
-        raise InvalidRequest(
-            f"Cannot edit {', '.join(strangers)} of this action. Editable: {', '.join(may) or 'nothing'}. "
-            "Cancel the action if it is wrong."
+async def _get_seen(stores: Stores, project_id: str | None, id: str, revision: int | None) -> Action:
+    """Return the action. Raise Conflict if it is not at the revision that the reviewer saw."""
+    action = await get_action(stores, project_id, id)
+    if revision is not None and action.revision != revision:
+        raise Conflict(
+            f"Somebody changed action {id} after you saw it, so nothing was done. Read what it says now, and "
+            "decide again."
         )
-    after = before | dict(detail)
-    if before.get("kind") == MAIL:
-        _refuse_unsendable(after)
-    elif wrong := [name for name in may if not isinstance(after.get(name), str) or not after[name].strip()]:
-        raise InvalidRequest(f"Invalid {', '.join(wrong)}: expected a text that is not empty.")
-    return after
-
-
-def _refuse_unsendable(detail: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest if the detail is not a valid mail."""
-    to, subject = detail.get("to"), detail.get("subject")
-    if not isinstance(to, list | tuple) or not all(is_address(each) for each in to):
-        raise InvalidRequest("to must be a list of mail addresses.")
-    if isinstance(subject, str) and not subject.isprintable():
-        raise InvalidRequest("subject must be one line of text.")
-    try:
-        OutgoingMail(to=tuple(to), subject=detail.get("subject", ""), text=detail.get("text", ""))
-    except ValueError:
-        raise InvalidRequest("A mail needs a recipient, a subject and a text.") from None
+    return action

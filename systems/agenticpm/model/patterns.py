@@ -8,6 +8,7 @@ their guarantees, at the end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -38,10 +39,11 @@ from agenticpm.model.entities import (
     get_scope,
     get_utc_day,
 )
-from holdfast import Get, Put, Query, Rate, Update, pattern
-from holdfast.guarantees import DELAYED_ACTIONS, DelayedActions, Lease
+from holdfast import Get, Put, Query, Rate, Stores, Update, pattern
+from holdfast.guarantees import DELAYED_ACTIONS, DelayedActions, Lease, Review
 from holdfast.model.entities import ConditionCheck
 from holdfast.model.objects import GetObject, PutObject
+from holdfast.model.operations import Write
 
 PAGE: Final = 50
 LOOP: Final = "loop"
@@ -516,6 +518,16 @@ def kept_snapshot(project_id: ProjectId, sha256: str) -> GetObject:
 
 # --- guarantees -------------------------------------------------------------------------------------------
 
+
+def _build_review_writes(stores: Stores, review: Review[Action]) -> Sequence[Write[Any]]:
+    """Check a review and return its event. Imported here because events are written by patterns of this
+    module.
+    """
+    from agenticpm.model.review_rules import build_review_writes
+
+    return build_review_writes(stores, review)
+
+
 ACTION_QUEUE: Final = DelayedActions(
     Action,
     prefix="AH",
@@ -525,6 +537,7 @@ ACTION_QUEUE: Final = DelayedActions(
     lease_s=LEASE_S,
     retention_s=ACTION_DAYS * 86400.0,
     read_rate=Rate(per="look for what is due"),
+    on_review=_build_review_writes,
 )
 LEASE: Final = Lease(AgentLease, prefix="AL", rate=TURN, example=LOOP, lease_s=LEASE_S)
 

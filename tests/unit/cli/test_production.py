@@ -31,6 +31,7 @@ PROD = Settings(
     api_token="a-token",
     allowed_hosts="api.example.com",
     keys="kms://us-east-1/alias/holdfast",
+    cache="rediss://cache.example.com:6379/0",
 )
 EXAMPLES = {"text": "value-1", "address": "https://service.example.com", "secret": "0123456789abcdef"}
 ALL = [
@@ -177,6 +178,7 @@ def test_components_need_only_their_own_settings() -> None:
         ("tripcortex", {"sql": "postgres::temporary:"}, "HOLDFAST_SQL"),
         ("tripcortex", {"keys": "file:data/keys.json"}, "HOLDFAST_KEYS"),
         ("pagw", {"cache": "redis://cache.example.com:6379/0"}, "HOLDFAST_CACHE"),
+        ("pagw", {"cache": "memory:"}, "HOLDFAST_CACHE=memory:"),
         ("agenticpm", {"reasoner": "claude"}, "HOLDFAST_SECRET_ANTHROPIC"),
     ],
 )
@@ -185,6 +187,24 @@ def test_each_unsafe_setting_of_holdfast_is_refused(system: str, changes: dict[s
     with complete_settings(loaded):
         (problem,) = list_problems(loaded, replace(PROD, **changes))  # type: ignore[arg-type]
     assert named in problem
+
+
+@pytest.mark.parametrize("components", [(), ("api",), ("pasnotifier",)])
+def test_no_process_of_several_has_a_cache_of_its_own(components: tuple[str, ...]) -> None:
+    system, settings = load_system("pagw"), replace(PROD, cache="memory:")
+    with complete_settings(system):
+        workload = build_workload(system, *components)
+        (problem,) = list_system_problems(settings, system, workload, host=settings.api_host)
+        (same,) = list_component_problems(settings, system, "agent")
+    assert problem == same
+    assert problem.startswith("HOLDFAST_CACHE=memory: is a cache of each process") and "Redis" in problem
+
+
+@pytest.mark.parametrize("name", ["skymarshal", "tripcortex"])
+def test_systems_without_a_cache_need_no_redis(name: str) -> None:
+    system = load_system(name)
+    with complete_settings(system):
+        assert list_problems(system, replace(PROD, cache="memory:")) == []
 
 
 def test_apis_whose_callers_sign_need_no_token_and_local_ones_no_host_names() -> None:

@@ -25,7 +25,7 @@ from holdfast.cli.system_commands.groups import build_system_app
 from holdfast.cli.system_commands.parameters import build_parameters
 from holdfast.cli.system_commands.results import print_result
 from holdfast.core import installed_systems
-from holdfast.core.errors import DeclarationError
+from holdfast.core.errors import DeclarationError, InvalidRequest
 from holdfast.mcp import AGENT
 from holdfast.model.system import Command, load_system
 from tests.unit.cli import reading_room
@@ -250,6 +250,24 @@ def test_command_runs_as_its_component(capsys: pytest.CaptureFixture[str]) -> No
     assert "visitor" in output
     assert "R3" in output
     assert run_room(capsys, "count") == "0\n"
+
+
+def test_command_without_stores_leaves_the_folder_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def spell(word: str) -> dict[str, str]:
+        """Spell a word."""
+        if not word:
+            raise InvalidRequest("Empty word: give one.")
+        return {"spelt": " ".join(word)}
+
+    commands = {"spell": Command(spell, needs_stores=False)}
+    system = replace(reading_room.SYSTEM, admin=replace(reading_room.SYSTEM.admin, commands=commands))
+    monkeypatch.setattr(reading_room, "SYSTEM", system)
+
+    assert json.loads(run_room(capsys, "spell", "ox", "--json")) == {"spelt": "o x"}
+    assert "Empty word" in run_room(capsys, "spell", "", code=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- help and loading ---------------------------------------------------------------------------------------

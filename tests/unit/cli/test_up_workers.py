@@ -158,7 +158,7 @@ async def test_restarts_a_process_that_was_ready_and_exits_without_its_first_opt
 
 def test_every_killed_process_is_restarted_at_its_address_and_goes_on(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "up"],
+        [sys.executable, "-m", "holdfast", "up", "--no-console"],
         cwd=tmp_path,
         env=install_system(tmp_path, "postoffice", OFFICE)
         | {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0"},

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from holdfast import Bucket, Component, Schema, System, pattern
-from holdfast.mcp.results import to_result
 from holdfast.mcp.tools import _is_destructive, _is_idempotent
 from holdfast.model.cache import CachedValue, CacheHit, PutCached
 from holdfast.model.objects import DeleteObject, GetObject
@@ -23,6 +22,7 @@ from holdfast.reports.iac.terraform import render_module
 from holdfast.reports.iam.policies import build_policy_files
 from holdfast.reports.iam.sql_grants import collect_privileges
 from holdfast.reports.pattern_list import build_pattern_rows
+from holdfast.runtime.json_calls.results import to_result
 from tests.unit.reports.docs.test_system_page import FLOW_LINES, find_unknown_lines
 from tests.unit.reports.iac.validators import get_resources
 from tests.unit.reports.surgery import SYSTEM, VISIT, Doctor, Visit, end, keep_scan, scans, surgery

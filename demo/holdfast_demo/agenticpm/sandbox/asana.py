@@ -8,6 +8,7 @@ are applied again at the start.
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,9 +21,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import AlreadyExists
 from holdfast.core.rng import make_hex_token
-from holdfast.web.sandbox_faults import Faults, apply_faults
-from holdfast_demo.agenticpm.sandbox.asana_data import ME, SEED, AsanaData, Json, select_fields
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, Faults, apply_faults, read_object
+from holdfast_demo.agenticpm.sandbox.asana_data import (
+    ME,
+    SEED,
+    AsanaData,
+    EditBody,
+    Json,
+    SeedBody,
+    TaskBody,
+    select_fields,
+)
 from holdfast_demo.agenticpm.sandbox.controls import SandboxControls
 from holdfast_demo.agenticpm.sandbox.ledger import Entry, Ledger
 
@@ -132,7 +144,7 @@ class AsanaSandbox(SandboxControls):
     def _build_page(self, items: list[Json], request: Request) -> Response:
         """Return a page of a list, after the item that the offset names; 400 if the request is invalid."""
         limit = request.query_params.get("limit", "")
-        if limit and not (limit.isdecimal() and 1 <= int(limit) <= MAX_LIMIT):
+        if limit and not (re.fullmatch("0*[1-9][0-9]{0,2}", limit) and int(limit) <= MAX_LIMIT):
             return _build_error(400, f"limit: Must be between 1 and {MAX_LIMIT}.")
         offset = request.query_params.get("offset")
         if offset is not None:
@@ -158,15 +170,15 @@ class AsanaSandbox(SandboxControls):
             age, at, place, whose = bytes.fromhex(token).decode().split(":", 3)
             is_good = age == self._generation and whose == of and self.clock.now() - int(at) < TOKEN_S
             return int(place) if is_good else None
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
 
     # --- Asana's API: changes -------------------------------------------------------------------------------
 
     async def post_story(self, request: Request) -> Response:
         """Add a comment to a task and to the ledger, by the agent's user."""
-        gid, body = request.path_params["gid"], await request.json()
-        text = body.get("data", {}).get("text")
+        gid, data = request.path_params["gid"], await _read_data(request)
+        text = data.get("text")
         if gid not in self.data.tasks:
             return _build_not_found("task")
         if not isinstance(text, str) or not text:
@@ -178,8 +190,8 @@ class AsanaSandbox(SandboxControls):
 
     async def add_task(self, request: Request) -> Response:
         """Move a task into a section of its project, and add the move to the ledger."""
-        section, body = request.path_params["gid"], await request.json()
-        gid = body.get("data", {}).get("task")
+        section, data = request.path_params["gid"], await _read_data(request)
+        gid = str(data.get("task"))
         home = self.data.find_project_of_section(section)
         if gid not in self.data.tasks or home is None or self.data.tasks[gid]["project"] != home:
             return _build_not_found("section")
@@ -190,20 +202,24 @@ class AsanaSandbox(SandboxControls):
     # --- controls -------------------------------------------------------------------------------------------
 
     async def do_seed(self, request: Request) -> Response:
-        """Create a project with its sections and tasks from the body."""
-        self.data.seed(await request.json())
+        """Create a project with its sections and tasks from the body; 409 if it exists."""
+        body = await JsonBody(SeedBody)(request)
+        if body.project in self.data.projects:
+            raise AlreadyExists(f"The project {body.project!r} exists. Seed another.")
+        self.data.seed({**body.model_dump(), "tasks": [each.to_values() for each in body.tasks]})
         return JSONResponse({})
 
     async def do_create(self, request: Request) -> Response:
         """Create a task from the body and return its gid."""
-        return JSONResponse({"gid": self.data.create(**await request.json())})
+        body = await JsonBody(TaskBody)(request)
+        return JSONResponse({"gid": self.data.create(**body.to_values())})
 
     async def do_edit(self, request: Request) -> Response:
         """Change a task as a person does; 404 if it does not exist."""
         gid = request.path_params["gid"]
         if gid not in self.data.tasks:
             return _build_not_found("task")
-        self.data.edit(gid, await request.json())
+        self.data.edit(gid, (await JsonBody(EditBody)(request)).to_values())
         return JSONResponse({})
 
     async def do_delete(self, request: Request) -> Response:
@@ -256,8 +272,15 @@ def build_asana_app(sandbox: AsanaSandbox) -> Starlette:
             Route("/sandbox/expire", sandbox.do_expire, methods=["POST"]),
             Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
             Route("/sandbox/ledger", sandbox.get_ledger),
-        ]
+        ],
+        exception_handlers=ERROR_HANDLERS,
     )
+
+
+async def _read_data(request: Request) -> Json:
+    """Return the member `data` of the body, or an empty object if it is missing or something else."""
+    data = (await read_object(request)).get("data")
+    return data if isinstance(data, dict) else {}
 
 
 def _build_response(body: Any, status: int = 200) -> Response:

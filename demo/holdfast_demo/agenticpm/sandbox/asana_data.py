@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any, Final
 
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
+
+from holdfast.core.errors import InvalidRequest
+from holdfast.web.sandbox_faults import ControlBody
 
 Json = dict[str, Any]
 
@@ -61,6 +65,51 @@ SEED: Final[Json] = {
 }
 
 
+class TaskValues(ControlBody):
+    """Values of a task by the names that people use. Only those that are given are set."""
+
+    model_config = ConfigDict(validate_by_alias=True, validate_by_name=False)
+
+    name: str = ""
+    notes: str = ""
+    section: str = ""
+    due_on: str | None = None
+    completed: bool = False
+    resource_subtype: str = "default_task"
+    assignee: str | None = None
+    tags: list[str] = Field(default_factory=list)
+    story_points: float | None = Field(default=None, alias="Story points")
+    priority: str | None = Field(default=None, alias="Priority")
+    blocked: str | None = Field(default=None, alias="Blocked")
+    blocker: str | None = Field(default=None, alias="Blocker")
+    sprint: str | None = Field(default=None, alias="Sprint")
+
+    def to_values(self) -> Json:
+        """Return the given values by these names."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+class EditBody(TaskValues):
+    """Changed values of a task. With the project None it leaves its project."""
+
+    project: None = None
+
+
+class TaskBody(TaskValues):
+    """A new task of a project."""
+
+    project: str
+
+
+class SeedBody(ControlBody):
+    """A new project with its sections and tasks."""
+
+    project: str = Field(min_length=1)
+    name: str
+    sections: list[str] = Field(min_length=1)
+    tasks: list[TaskValues] = Field(default_factory=list)
+
+
 class AsanaData:
     """The data, in memory. `now` returns the time in Asana's format."""
 
@@ -82,6 +131,9 @@ class AsanaData:
 
     def create(self, project: str, **values: Any) -> str:
         """Create a task in the project's first section, with an event, and return its gid."""
+        if project not in self.projects:
+            raise InvalidRequest(f"Invalid project {project!r}: expected one of {', '.join(self.projects)}.")
+        self._check_section(project, values)
         gid, now = self._next_gid(), self._now()
         self.tasks[gid] = {
             "gid": gid,
@@ -107,6 +159,7 @@ class AsanaData:
     def edit(self, gid: str, values: Json, by: Json = PERSON) -> None:
         """Change values of a task, each with its story, and add an event. Equal values change nothing."""
         task = self.tasks[gid]
+        self._check_section(values.get("project", task["project"]), values)
         before = {**task, "custom": dict(task["custom"])}
         self._apply_values(gid, values)
         stories = [each for name in values if (each := self._build_story(before, task, name)) is not None]
@@ -177,6 +230,15 @@ class AsanaData:
         return {"gid": project["gid"], "resource_type": "project", "name": project["name"]}
 
     # --- parts ----------------------------------------------------------------------------------------------
+
+    def _check_section(self, project: str | None, values: Json) -> None:
+        """Raise `InvalidRequest` for a section that the project does not have."""
+        sections = self.projects[project]["sections"] if project else []
+        known = [text for each in sections for text in (each["gid"], each["name"])]
+        if "section" in values and values["section"] not in known:
+            raise InvalidRequest(
+                f"Invalid section {values['section']!r}: expected one of {', '.join(known) or 'none'}."
+            )
 
     def _apply_values(self, gid: str, values: Json) -> None:
         """Set values of a task without stories or events. Raise KeyError for an unknown name."""

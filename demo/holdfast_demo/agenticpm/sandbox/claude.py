@@ -20,6 +20,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, read_object
+
 VERSION: Final = "2023-06-01"
 # Models that refuse a forced tool with 400, as the API's documentation says.
 UNFORCEABLE_MODELS: Final = ("claude-sonnet-5-5", "claude-opus-5-5")
@@ -52,7 +54,7 @@ class ClaudeSandbox:
 
     async def messages(self, request: Request) -> Response:
         """Validate a request, keep its body, and return the next prepared response."""
-        body = json.loads(await request.body())
+        body = await read_object(request)
         if self.key and request.headers.get("x-api-key") != self.key:
             return _build_error_response(401, "invalid x-api-key")
         if wrong := _find_error(request, body):
@@ -66,7 +68,8 @@ class ClaudeSandbox:
 
 def build_claude_app(claude: ClaudeSandbox) -> Starlette:
     """Build the ASGI app of the sandbox."""
-    return Starlette(routes=[Route("/v1/messages", claude.messages, methods=["POST"])])
+    routes = [Route("/v1/messages", claude.messages, methods=["POST"])]
+    return Starlette(routes=routes, exception_handlers=ERROR_HANDLERS)
 
 
 # --- responses ----------------------------------------------------------------------------------------------
@@ -81,7 +84,7 @@ def build_tool_call(
     """
 
     def answer(body: dict[str, Any]) -> Response:
-        name = tool or body["tools"][0]["name"]
+        name = tool or _list_tool_names(body)[0]
         call = {"type": "tool_use", "id": "toolu_standin", "name": name, "input": input}
         # Thinking may come before the call, so a client must not take the first block as the result.
         thought = {"type": "thinking", "thinking": "", "signature": "standin"}
@@ -145,12 +148,10 @@ def _build_error_response(status: int, message: str, retry_after: str | None = N
 # --- validation ---------------------------------------------------------------------------------------------
 
 
-def _find_error(request: Request, body: Any) -> str | None:
+def _find_error(request: Request, body: dict[str, Any]) -> str | None:
     """Return why the API would refuse the request with 400, or None."""
     if request.headers.get("anthropic-version") != VERSION:
         return "anthropic-version: header is required"
-    if not isinstance(body, dict):
-        return "the body is not an object"
     for member in ("model", "max_tokens", "messages"):
         if member not in body:
             return f"{member}: Field required"
@@ -160,13 +161,24 @@ def _find_error(request: Request, body: Any) -> str | None:
 
 
 def _find_tool_error(body: dict[str, Any]) -> str | None:
-    """Return why the API would refuse the tool choice, or None."""
-    choice = body.get("tool_choice", {"type": "auto"})
+    """Return why the API would refuse the tools or their choice, or None."""
+    choice, thinking = body.get("tool_choice", {"type": "auto"}), body.get("thinking", {"type": "adaptive"})
+    for name, value in (("tool_choice", choice), ("thinking", thinking)):
+        if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+            return f"{name}.type: Field required"
+    if not _list_tool_names(body):
+        return "tools: the sandbox needs one with a name"
     if choice["type"] not in ("any", "tool"):
         return None
     if body["model"] in UNFORCEABLE_MODELS:
         return 'tool_choice: only "auto" and "none" are supported for this model'
-    if body.get("thinking", {"type": "adaptive"})["type"] != "disabled":
+    if thinking["type"] != "disabled":
         return "Thinking may not be enabled when tool_choice forces tool use."
-    names = [tool["name"] for tool in body.get("tools", ())]
-    return None if choice.get("name") in names else "tool_choice: no such tool"
+    return None if choice.get("name") in _list_tool_names(body) else "tool_choice: no such tool"
+
+
+def _list_tool_names(body: dict[str, Any]) -> list[str]:
+    """Return the names of the tools."""
+    tools = body.get("tools")
+    found = [each.get("name") for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
+    return [each for each in found if isinstance(each, str)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from holdfast.web.sandbox_faults import Faults
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import Faults, FaultsBody
 from holdfast_demo.agenticpm.sandbox.ledger import Entry
 
 
@@ -23,8 +22,7 @@ class SandboxControls:
 
     async def set_faults(self, request: Request) -> Response:
         """Replace the faults by those in the request body."""
-        values: dict[str, Any] = await request.json()
-        self.faults = Faults(**values)
+        self.faults = (await JsonBody(FaultsBody)(request)).to_faults()
         return JSONResponse({})
 
     async def get_ledger(self, request: Request) -> Response:

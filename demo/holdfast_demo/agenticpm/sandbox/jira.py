@@ -10,6 +10,7 @@ import base64
 import binascii
 import hmac
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,15 +18,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandbox_faults import Faults, apply_faults
+from holdfast.core.errors import InvalidRequest
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, Faults, apply_faults, read_object
 from holdfast_demo.agenticpm.sandbox.controls import SandboxControls
-from holdfast_demo.agenticpm.sandbox.jira_data import Issue, JiraData, get_sort_key
+from holdfast_demo.agenticpm.sandbox.jira_data import (
+    Issue,
+    IssueBody,
+    IssueEditBody,
+    JiraData,
+    LinkBody,
+    SprintBody,
+    VersionBody,
+    get_sort_key,
+)
 from holdfast_demo.agenticpm.sandbox.jira_jql import InvalidJql, parse_jql
 from holdfast_demo.agenticpm.sandbox.jira_sample import add_sample
 from holdfast_demo.agenticpm.sandbox.ledger import Entry, Ledger
@@ -34,6 +48,8 @@ API: Final = "/rest/api/3"
 AGILE: Final = "/rest/agile/1.0"
 # Reads that use POST because their bodies are long.
 READ_PATHS: Final = frozenset({f"{API}/search/jql", f"{API}/changelog/bulkfetch"})
+# A position in a search: the sort key of an issue.
+_PLACE: Final = TypeAdapter(tuple[int, str, int])
 ACCOUNT: Final = {"accountId": "sandbox:agent", "displayName": "AgenticPM", "active": True}
 
 
@@ -100,13 +116,14 @@ class JiraSandbox(SandboxControls):
 
     async def get_sprints(self, request: Request) -> Response:
         """Return the sprints of a board; 400 for a board that is not scrum."""
-        board = request.path_params["board"]
-        found = next((each for each in self.data.boards if each["id"] == board), None)
+        found = next(
+            (each for each in self.data.boards if str(each["id"]) == request.path_params["board"]), None
+        )
         if found is None:
             return _build_not_found("The requested board cannot be viewed.")
         if found["type"] != "scrum":
             return _build_bad_request("The board does not support sprints")
-        sprints = [each for each in self.data.sprints.values() if each["originBoardId"] == board]
+        sprints = [each for each in self.data.sprints.values() if each["originBoardId"] == found["id"]]
         return self._build_page(request, sprints)
 
     # --- issues ---------------------------------------------------------------------------------------------
@@ -118,15 +135,15 @@ class JiraSandbox(SandboxControls):
         """
         if not self.has_tokens:
             return _build_not_found("null for uri")
-        query = await _read_json(request) if request.method == "POST" else _read_query(request)
+        query = await read_object(request) if request.method == "POST" else _read_query(request)
         token = query.get("nextPageToken")
         try:
             jql = str(query.get("jql", ""))
-            found = self._search_issues(jql, after=_parse_token(token, jql) if token else None)
+            found = self._search_issues(jql, after=_parse_token(str(token), jql) if token else None)
         except (InvalidJql, ValueError) as refused:
             return _build_bad_request(str(refused))
         page = found[: self._get_page_size(query.get("maxResults"), 50)]
-        names = query.get("fields", [])
+        names = _read_names(query.get("fields", []))
         issues = [self.data.to_api_issue(each, names) if names else {"id": each["id"]} for each in page]
         is_last = len(page) == len(found)
         following = {} if is_last else {"nextPageToken": _make_token(page[-1], jql)}
@@ -143,7 +160,7 @@ class JiraSandbox(SandboxControls):
             found = self._search_issues(str(query.get("jql", "")))
         except InvalidJql as refused:
             return _build_bad_request(str(refused))
-        start, most = int(query.get("startAt", 0)), self._get_page_size(query.get("maxResults"), 50)
+        start, most = _read_number(query.get("startAt")), self._get_page_size(query.get("maxResults"), 50)
         issues = [
             self.data.to_api_issue(each, query.get("fields") or None) for each in found[start : start + most]
         ]
@@ -173,11 +190,13 @@ class JiraSandbox(SandboxControls):
         """
         if not self.has_tokens:
             return _build_not_found("null for uri")
-        query = await _read_json(request)
-        issues = [issue for id in query["issueIdsOrKeys"] if (issue := self.data.find_issue(id))]
+        query = await read_object(request)
+        ids = _read_names(query.get("issueIdsOrKeys", []))
+        issues = [issue for id in ids if (issue := self.data.find_issue(id))]
         entries = [(issue["id"], entry) for issue in issues for entry in self._get_history(issue)]
         entries.sort(key=lambda each: (datetime.fromisoformat(each[1]["created"]), int(each[0])))
-        start, most = int(query.get("nextPageToken") or 0), self._get_page_size(query.get("maxResults"), 1000)
+        start = _read_number(query.get("nextPageToken"))
+        most = self._get_page_size(query.get("maxResults"), 1000)
         logs: dict[str, list[dict[str, Any]]] = {}
         for id, entry in entries[start : start + most]:
             at = int(datetime.fromisoformat(entry["created"]).timestamp() * 1000)
@@ -208,13 +227,13 @@ class JiraSandbox(SandboxControls):
 
     async def add_comment(self, request: Request) -> Response:
         """Add a comment by the agent's account, and add it to the ledger."""
-        issue, body = self._find_issue(request), await _read_json(request)
+        issue, body = self._find_issue(request), await read_object(request)
         if issue is None:
             return _build_issue_not_found()
         text = body.get("body")
         if not isinstance(text, dict) or text.get("type") != "doc" or not text.get("content"):
             return _build_bad_request("Comment body can not be empty!")
-        properties = body.get("properties") or []
+        properties = _read_properties(body)
         comment = self.data.add_comment(issue, text, properties, dict(ACCOUNT))
         reference = _find_reference(properties)
         entry = {"ticket": issue["key"], "reference": reference, "body": text, "properties": properties}
@@ -229,7 +248,7 @@ class JiraSandbox(SandboxControls):
 
     async def do_transition(self, request: Request) -> Response:
         """Move an issue by a transition, store its properties, and add the move to the ledger."""
-        issue, body = self._find_issue(request), await _read_json(request)
+        issue, body = self._find_issue(request), await read_object(request)
         if issue is None:
             return _build_issue_not_found()
         asked = body.get("transition")
@@ -237,7 +256,7 @@ class JiraSandbox(SandboxControls):
         chosen = next((each for each in self._list_transitions(issue) if each["id"] == id), None)
         if chosen is None:
             return _build_bad_request(f"Transition id '{id}' is not valid for this issue.")
-        properties = body.get("properties") or []
+        properties = _read_properties(body)
         status = chosen["to"]["name"]
         self._move(issue, status, properties)
         reference = _find_reference(properties)
@@ -261,29 +280,33 @@ class JiraSandbox(SandboxControls):
 
         Other fields have the short names of `JiraData.edit`.
         """
-        body = await _read_json(request)
-        try:
-            issue = self.data.edit(**body) if "key" in body else self.data.create(**body)
-        except (KeyError, TypeError) as error:
-            return _build_bad_request(str(error))
+        given = await read_object(request)
+        if "key" in given:
+            issue = self.data.edit(**IssueEditBody.model_validate(given).model_dump(exclude_unset=True))
+        else:
+            issue = self.data.create(**IssueBody.model_validate(given).model_dump(exclude_unset=True))
         return JSONResponse(self.data.to_api_issue(issue))
 
     async def put_link(self, request: Request) -> Response:
         """Link the issues `blocker` and `blocked`."""
-        body = await _read_json(request)
-        self.data.link(body["blocker"], body["blocked"])
+        body = await JsonBody(LinkBody)(request)
+        self.data.link(body.blocker, body.blocked)
         return JSONResponse({})
 
     async def delete_issue(self, request: Request) -> Response:
+        if self._find_issue(request) is None:
+            return _build_issue_not_found()
         self.data.delete(request.path_params["key"])
         return JSONResponse({})
 
     async def put_version(self, request: Request) -> Response:
-        return JSONResponse(self.data.put_version(**await _read_json(request)))
+        body = await JsonBody(VersionBody)(request)
+        return JSONResponse(self.data.put_version(**body.model_dump(exclude_unset=True)))
 
     async def put_sprint(self, request: Request) -> Response:
         """Change the sprint with the given name."""
-        return JSONResponse(self.data.change_sprint(**await _read_json(request)))
+        body = await JsonBody(SprintBody)(request)
+        return JSONResponse(self.data.change_sprint(**body.model_dump(exclude_unset=True)))
 
     # --- authorization and faults ---------------------------------------------------------------------------
 
@@ -351,7 +374,7 @@ class JiraSandbox(SandboxControls):
         self, request: Request, values: list[dict[str, Any]], *, name: str = "values"
     ) -> Response:
         """Return the page that `startAt` and `maxResults` request; `name` is the field of the items."""
-        start = int(request.query_params.get("startAt", 0))
+        start = _read_number(request.query_params.get("startAt"))
         most = self._get_page_size(request.query_params.get("maxResults"), 50)
         page = values[start : start + most]
         body: dict[str, Any] = {"startAt": start, "maxResults": most, "total": len(values), name: page}
@@ -361,7 +384,7 @@ class JiraSandbox(SandboxControls):
 
     def _get_page_size(self, asked: Any, usual: int) -> int:
         """Return the requested page size, or the usual one, within the limit."""
-        return max(1, min(int(asked or usual), self.max_page_size))
+        return max(1, min(_read_number(asked) or usual, self.max_page_size))
 
     def _format_now(self) -> str:
         return datetime.fromtimestamp(self.clock.now(), UTC).isoformat(timespec="milliseconds")
@@ -395,7 +418,7 @@ def build_jira_app(sandbox: JiraSandbox) -> Starlette:
             Route(f"{issue}/properties/{{property}}", wrap(sandbox.get_property)),
             Route(f"{API}/comment/{{comment}}/properties/{{property}}", wrap(sandbox.get_comment_property)),
             Route(f"{AGILE}/board", wrap(sandbox.get_boards)),
-            Route(f"{AGILE}/board/{{board:int}}/sprint", wrap(sandbox.get_sprints)),
+            Route(f"{AGILE}/board/{{board}}/sprint", wrap(sandbox.get_sprints)),
             Route("/sandbox/issues", sandbox.put_issue, methods=["POST"]),
             Route("/sandbox/issues/{key}", sandbox.delete_issue, methods=["DELETE"]),
             Route("/sandbox/links", sandbox.put_link, methods=["POST"]),
@@ -404,17 +427,9 @@ def build_jira_app(sandbox: JiraSandbox) -> Starlette:
             Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
             Route("/sandbox/ledger", sandbox.get_ledger),
         ],
+        exception_handlers=ERROR_HANDLERS,
         lifespan=lifespan,
     )
-
-
-async def _read_json(request: Request) -> dict[str, Any]:
-    """Return the body as an object, or an empty one if it is anything else."""
-    try:
-        body = await request.json()
-    except json.JSONDecodeError:
-        return {}
-    return body if isinstance(body, dict) else {}
 
 
 def _read_query(request: Request) -> dict[str, Any]:
@@ -425,6 +440,34 @@ def _read_query(request: Request) -> dict[str, Any]:
     return query
 
 
+def _read_number(given: Any) -> int:
+    """Return a number from a query or a body, 0 for none. Raise `InvalidRequest` for anything else."""
+    text = str(given or 0)
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise InvalidRequest(f"Invalid number {text:.20}: expected an integer from 0 to 999999999.")
+    return int(text)
+
+
+def _read_names(given: Any) -> list[str]:
+    """Return a list of texts from a body. Raise `InvalidRequest` for anything else."""
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise InvalidRequest("Invalid list: expected texts.")
+    return given
+
+
+def _read_properties(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the properties in a body. Raise `InvalidRequest` unless each has a key and a value."""
+    found = body.get("properties") or []
+    are_valid = isinstance(found, list) and all(
+        isinstance(each, dict) and isinstance(each.get("key"), str) and "value" in each for each in found
+    )
+    if not are_valid:
+        raise InvalidRequest(
+            "Invalid properties: expected a list of objects with a text `key` and a `value`."
+        )
+    return list(found)
+
+
 def _make_token(issue: Issue, jql: str) -> str:
     """Make the page token: the sort key of the last issue, and the query it is valid for."""
     return base64.urlsafe_b64encode(json.dumps([get_sort_key(issue), jql]).encode()).decode()
@@ -433,9 +476,9 @@ def _make_token(issue: Issue, jql: str) -> str:
 def _parse_token(token: str, jql: str) -> tuple[int, str, int]:
     """Return the sort key in a page token. Raise ValueError if it is invalid or of another query."""
     try:
-        (at, project, number), its_jql = json.loads(base64.urlsafe_b64decode(token))
+        place, its_jql = from_json(base64.urlsafe_b64decode(token))
         if its_jql == jql:
-            return at, project, number
+            return _PLACE.validate_python(place)
     except (ValueError, TypeError):
         pass
     raise ValueError("The provided next page token is invalid or expired.")

@@ -9,11 +9,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 from zoneinfo import ZoneInfo
+
+from pydantic import Field
 
 from agenticpm.integrations.jira.adf import build_document, to_plain_text
 from holdfast.core.clock import Clock
+from holdfast.core.errors import InvalidRequest
+from holdfast.web.sandbox_faults import ControlBody, FiniteJson
 from holdfast_demo.agenticpm.sandbox.jira_jql import InvalidJql, Jql
 
 Issue = dict[str, Any]
@@ -69,6 +73,70 @@ STATUSES: Final = (
 )
 PRIORITIES: Final = {"Highest": "1", "High": "2", "Medium": "3", "Low": "4", "Lowest": "5"}
 BLOCKS: Final = {"id": "10000", "name": "Blocks", "inward": "is blocked by", "outward": "blocks"}
+
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class IssueFields(ControlBody):
+    """Fields of an issue by short names. Only those that are given are set."""
+
+    summary: str = ""
+    description: str | dict[str, FiniteJson] | None = None
+    status: str = Field(default="To Do", pattern=f"^({'|'.join(name for _, name, _ in STATUSES)})$")
+    priority: str = Field(default="Medium", pattern=f"^({'|'.join(PRIORITIES)})$")
+    labels: list[str] = Field(default_factory=list)
+    assignee: str | None = None
+    points: float | None = None
+    sprint: str | None = None
+    flagged: bool = False
+    criteria: str | dict[str, FiniteJson] | None = None
+    version: str = ""
+    due: str | None = None
+
+
+class IssueBody(IssueFields):
+    """A new issue."""
+
+    project: Text
+    summary: str
+    number: int | None = Field(default=None, ge=1, le=1_000_000)
+
+
+class IssueEditBody(IssueFields):
+    """Changed fields of an issue, and the person who changed them."""
+
+    key: Text
+    by: str = "Sandbox"
+
+
+class LinkBody(ControlBody):
+    """Two issues by key: the first blocks the second."""
+
+    blocker: Text
+    blocked: Text
+
+
+class VersionBody(ControlBody):
+    """A version by Jira's names."""
+
+    project: Text
+    name: Text
+    releaseDate: str | None = None  # noqa: N815
+    released: bool = False
+    description: str = ""
+    archived: bool = False
+
+
+class SprintBody(ControlBody):
+    """Changes of a sprint by Jira's names."""
+
+    name: Text
+    state: Literal["future", "active", "closed"] = "future"
+    startDate: str | None = None  # noqa: N815
+    endDate: str | None = None  # noqa: N815
+    completeDate: str | None = None  # noqa: N815
+    goal: str = ""
 
 
 class JiraData:
@@ -147,12 +215,15 @@ class JiraData:
 
     def change_sprint(self, name: str, **changes: Any) -> dict[str, Any]:
         """Change a sprint by Jira's names: `state`, `endDate`, `completeDate`, `goal`."""
-        sprint = next(each for each in self.sprints.values() if each["name"] == name)
+        sprint = next((each for each in self.sprints.values() if each["name"] == name), None)
+        if sprint is None:
+            raise InvalidRequest(f"Invalid sprint {name!r}: expected the name of a sprint.")
         sprint.update(changes)
         return sprint
 
     def put_version(self, project: str, name: str, **values: Any) -> dict[str, Any]:
         """Create or change a version and return it: `releaseDate`, `released`, `description`, `archived`."""
+        self._check_project(project)
         versions = self.versions[project]
         found = next((each for each in versions if each["name"] == name), None)
         if found is None:
@@ -166,6 +237,7 @@ class JiraData:
 
         `number` is that of its key; the default is the next one.
         """
+        self._check_project(project)
         taken = [
             int(each["key"].rpartition("-")[2])
             for each in self.issues.values()
@@ -334,11 +406,16 @@ class JiraData:
         return updated
 
     def _get_issue(self, key: str) -> Issue:
-        """Return an issue. Raise KeyError if there is none."""
+        """Return an issue. Raise `InvalidRequest` if there is none."""
         issue = self.find_issue(key)
         if issue is None:
-            raise KeyError(f"no issue {key}")
+            raise InvalidRequest(f"Invalid key {key!r}: expected the key of an issue.")
         return issue
+
+    def _check_project(self, key: str) -> None:
+        """Raise `InvalidRequest` if there is no such project."""
+        if key not in self.projects:
+            raise InvalidRequest(f"Invalid project {key!r}: expected one of {', '.join(self.projects)}.")
 
     def _now_ms(self) -> int:
         return int(self.clock.now() * 1000)

@@ -7,6 +7,7 @@ in its state when the page is requested. `/sandbox/expire` invalidates every iss
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,8 +21,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
+from holdfast.core.errors import InvalidRequest
 from holdfast.core.rng import make_hex_token
-from holdfast.web.sandbox_faults import Faults, apply_faults
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, Faults, apply_faults, read_object
 from holdfast_demo.agenticpm.sandbox.controls import SandboxControls
 from holdfast_demo.agenticpm.sandbox.ledger import Entry
 
@@ -30,6 +32,7 @@ Json = dict[str, Any]
 DEFAULT_PAGE_SIZE: Final = 10
 TOKEN_S: Final = 3599
 PAGE_SIZE_PREFERENCE: Final = "odata.maxpagesize="
+MAX_PAGE_SIZE: Final = 1000
 MAILBOX: Final = "pm@example.com"
 SEED: Final[tuple[Json, ...]] = (
     {
@@ -78,10 +81,15 @@ class OutlookSandbox(SandboxControls):
 
     # --- edits ----------------------------------------------------------------------------------------------
 
-    def receive(self, **values: Any) -> str:
-        """Add a message to the inbox by Graph's field names, and return its id."""
-        id = f"AAMk{next(self._numbers):06}="
+    def receive(self, /, **values: Any) -> str:
+        """Add a message to the inbox by Graph's field names, and return its id.
+
+        Raise `InvalidRequest` for an `id`, which the sandbox makes, and for a sender that is not a text.
+        """
         sender = values.pop("from", None)
+        if "id" in values or not isinstance(sender, str | None):
+            raise InvalidRequest("Invalid message: expected no `id`, and an address in `from`.")
+        id = f"AAMk{next(self._numbers):06}="
         self.messages[id] = {
             "id": id,
             "@odata.etag": f'W/"{len(self._log)}"',
@@ -94,8 +102,13 @@ class OutlookSandbox(SandboxControls):
         self._log.append(id)
         return id
 
-    def edit(self, id: str, **values: Any) -> None:
-        """Change fields of a message, which makes it part of the next delta."""
+    def edit(self, id: str, /, **values: Any) -> None:
+        """Change fields of a message, which makes it part of the next delta.
+
+        Raise `InvalidRequest` for another `id`.
+        """
+        if values.get("id", id) != id:
+            raise InvalidRequest("Invalid message: its `id` cannot be changed.")
         self.messages[id].update(values)
         self._log.append(id)
 
@@ -149,7 +162,10 @@ class OutlookSandbox(SandboxControls):
 
     async def sign_in(self, request: Request) -> Response:
         """Issue an access token for the app's secret, valid for an hour."""
-        form = {name: values[0] for name, values in parse_qs((await request.body()).decode()).items()}
+        form = {
+            name: values[0]
+            for name, values in parse_qs((await request.body()).decode(errors="replace")).items()
+        }
         if form.get("grant_type") != "client_credentials" or not form.get("scope", "").endswith("/.default"):
             return JSONResponse({"error": "invalid_request"}, status_code=400)
         if not hmac.compare_digest(form.get("client_secret", "").encode(), self.secret.encode()):
@@ -183,12 +199,12 @@ class OutlookSandbox(SandboxControls):
     # --- controls -------------------------------------------------------------------------------------------
 
     async def do_receive(self, request: Request) -> Response:
-        return JSONResponse({"id": self.receive(**await request.json())})
+        return JSONResponse({"id": self.receive(**await read_object(request))})
 
     async def do_edit(self, request: Request) -> Response:
         if request.path_params["id"] not in self.messages:
             return _build_error(404, "ErrorItemNotFound", "Message not found.")
-        self.edit(request.path_params["id"], **await request.json())
+        self.edit(request.path_params["id"], **await read_object(request))
         return JSONResponse({})
 
     async def do_remove(self, request: Request) -> Response:
@@ -237,7 +253,8 @@ def build_outlook_app(sandbox: OutlookSandbox) -> Starlette:
             Route("/sandbox/expire", sandbox.do_expire, methods=["POST"]),
             Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
             Route("/sandbox/ledger", sandbox.get_ledger),
-        ]
+        ],
+        exception_handlers=ERROR_HANDLERS,
     )
 
 
@@ -245,8 +262,8 @@ def _get_page_size(request: Request) -> int:
     """Return the page size in the Prefer header, or the default."""
     for each in request.headers.get("prefer", "").split(","):
         wanted = each.strip().removeprefix(PAGE_SIZE_PREFERENCE)
-        if each.strip().startswith(PAGE_SIZE_PREFERENCE) and wanted.isdecimal() and int(wanted) > 0:
-            return int(wanted)
+        if each.strip().startswith(PAGE_SIZE_PREFERENCE) and re.fullmatch("0*[1-9][0-9]{0,3}", wanted):
+            return min(int(wanted), MAX_PAGE_SIZE)
     return DEFAULT_PAGE_SIZE
 
 

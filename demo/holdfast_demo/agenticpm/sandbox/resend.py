@@ -7,7 +7,6 @@ refused. Then the key is forgotten, and the next mail under it is a second one, 
 from __future__ import annotations
 
 import hmac
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandbox_faults import Faults, apply_faults
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, Faults, apply_faults, read_object
 from holdfast_demo.agenticpm.sandbox.controls import SandboxControls
 from holdfast_demo.agenticpm.sandbox.ledger import Entry, Ledger
 
@@ -56,14 +55,16 @@ class ResendSandbox(SandboxControls):
 
     async def send(self, request: Request) -> Response:
         """Validate and record a mail; a known key with the same mail returns the earlier id."""
-        body, key = await _read_json(request), request.headers.get("idempotency-key")
+        body, key = await read_object(request), request.headers.get("idempotency-key")
         if key is not None and not 1 <= len(key) <= MAX_KEY_CHARS:
             return _build_error(400, "invalid_idempotency_key", "The key must be between 1-256 chars.")
         if missing := [name for name in ("from", "to", "subject") if not body.get(name)]:
             return _build_error(422, "missing_required_field", f"Missing `{missing[0]}` field.")
-        to = [body["to"]] if isinstance(body["to"], str) else body["to"]
+        to = body["to"] if isinstance(body["to"], list) else [body["to"]]
         if len(to) > MAX_RECIPIENTS or not all(isinstance(each, str) and "@" in each for each in to):
             return _build_error(422, "validation_error", "Invalid `to` field.")
+        if not isinstance(body["from"], str):
+            return _build_error(422, "validation_error", "Invalid `from` field.")
         if self.domain and not body["from"].rstrip(">").endswith(f"@{self.domain}"):
             return _build_error(
                 403, "validation_error", "The domain is not verified. Please, add and verify your domain."
@@ -137,16 +138,9 @@ def build_resend_app(sandbox: ResendSandbox) -> Starlette:
             Route("/domains", sandbox.wrap_endpoint(sandbox.list_domains)),
             Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
             Route("/sandbox/ledger", sandbox.get_ledger),
-        ]
+        ],
+        exception_handlers=ERROR_HANDLERS,
     )
-
-
-async def _read_json(request: Request) -> dict[str, Any]:
-    try:
-        body = await request.json()
-    except json.JSONDecodeError:
-        return {}
-    return body if isinstance(body, dict) else {}
 
 
 def _build_error(status: int, name: str, message: str) -> Response:

@@ -49,6 +49,30 @@ def select_systems(
     return selected
 
 
+def load_installed(
+    required_extras: Callable[[System], Sequence[str]] = lambda system: (),
+) -> tuple[list[System], dict[str, str]]:
+    """Return the systems that load and have the extras which this command needs, and for each of the others
+    the reason why it does not.
+    """
+    from holdfast.model.system import list_system_names
+
+    found, broken = [], {}
+    for name in list_system_names():
+        try:
+            system, missing = try_load_system(name)
+            if system is not None:
+                missing = describe_missing_extras(system, required_extras(system))
+        except DeclarationError as error:
+            broken[name] = error.message
+            continue
+        if system is None or missing is not None:
+            broken[name] = str(missing)
+        else:
+            found.append(system)
+    return found, broken
+
+
 def try_load_system(name: str) -> tuple[System | None, str | None]:
     """Return the system, or a description of the extra it is missing. Raise any other load error."""
     from holdfast.model.system import load_system

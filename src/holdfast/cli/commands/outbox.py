@@ -115,10 +115,11 @@ async def _list_waiting(
 
     The stores are opened only if an outbox may have messages.
     """
+    from holdfast.reports.work.outboxes import may_have_messages
     from holdfast.runtime import open_stores
 
     settings = Settings.load()
-    selected = [each for each in _select_outboxes(system, name) if _may_have_messages(each, settings)]
+    selected = [each for each in _select_outboxes(system, name) if may_have_messages(each, settings)]
     if not selected:
         return []
     async with open_stores(system, settings) as stores:
@@ -129,18 +130,6 @@ async def _list_waiting(
             for each in waiting
             if message_filter.matches(each)
         ]
-
-
-def _may_have_messages(outbox: BaseOutbox, settings: Settings) -> bool:
-    """Return False for an outbox in an embedded PostgreSQL that was never started here.
-
-    A list does not create its files.
-    """
-    from holdfast.guarantees.messaging.sql_outbox import SqlOutbox
-
-    if not isinstance(outbox, SqlOutbox) or not settings.has_embedded_sql:
-        return True
-    return settings.sql_directory is not None and settings.sql_directory.exists()
 
 
 async def _apply_action(

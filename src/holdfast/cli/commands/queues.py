@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,13 +11,12 @@ import typer
 from holdfast.cli.system_rows import read_rows
 from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
-from holdfast.core.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.model.queues import Queue
     from holdfast.model.system import System
     from holdfast.operations.queues import IncomingMessage
-    from holdfast.runtime import Stores
+    from holdfast.reports.work.queue_states import QueueState
 
 MESSAGES_SHOWN: Final = 10
 
@@ -27,24 +25,6 @@ class Subcommand(StrEnum):
     LIST = "list"
     SHOW = "show"
     REDRIVE = "redrive"
-
-
-@dataclass(frozen=True)
-class QueueState:
-    """The state of a declared queue, or of its dead-letter queue. The counts are None if it is not created
-    yet.
-    """
-
-    system: str
-    queue: str
-    physical_name: str
-    fifo: bool
-    dead_letters: bool
-    exists: bool
-    visible: int | None = None
-    in_flight: int | None = None
-    delayed: int | None = None
-    oldest_age_s: float | None = None
 
 
 def queues(
@@ -84,44 +64,14 @@ def queues(
 
 
 async def _read_states(system: System) -> list[QueueState]:
-    """Open the configured stores and return the state of each queue of the system.
-
-    A queue with a dead-letter queue has two entries, the queue first. A system without queues has none, and
-    its stores are not opened.
-    """
+    """Open the configured stores and return the state of each queue; without queues, no store is opened."""
+    from holdfast.reports.work.queue_states import read_queue_states
     from holdfast.runtime import open_stores
 
     if not system.queues:
         return []
     async with open_stores(system, Settings.load()) as stores:
-        return [
-            await _read_state(system, each, stores, dead=dead)
-            for each in system.queues
-            for dead in ((False, True) if each.max_receives is not None else (False,))
-        ]
-
-
-async def _read_state(system: System, queue: Queue[Any], stores: Stores, *, dead: bool) -> QueueState:
-    """Describe the queue, or its dead-letter queue if `dead`; a queue that does not exist has no counts."""
-    from holdfast.operations.queues import DescribeQueue
-
-    name = queue.physical_name(stores.environment, dead_letter=dead)
-    try:
-        described = await stores.engines.get("queues").run(DescribeQueue(name))
-    except NotFound:
-        return QueueState(system.name, queue.name, name, queue.fifo, dead, exists=False)
-    return QueueState(
-        system.name,
-        queue.name,
-        name,
-        queue.fifo,
-        dead,
-        True,
-        described.visible,
-        described.in_flight,
-        described.delayed,
-        described.oldest_age_s,
-    )
+        return await read_queue_states(stores)
 
 
 def _print_states(states: list[QueueState], as_json: bool) -> None:

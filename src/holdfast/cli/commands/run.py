@@ -127,16 +127,19 @@ def _serve(
         # In one write: `holdfast up` takes the first output as the sign that the process is ready.
         typer.echo("\n".join(lines))
 
+    app = build_app(
+        system,
+        stores,
+        workload,
+        token=settings.api_token,
+        health_timeout_s=settings.health_timeout_s,
+        # The server shuts down as after a signal; the failure is raised afterwards.
+        on_workers_ended=lambda: signal.raise_signal(signal.SIGTERM),
+    )
+    # Where a person who opens the API in a browser is sent (`web/problems.py`).
+    app.state.console_url = settings.console_url
     serve(
-        build_app(
-            system,
-            stores,
-            workload,
-            token=settings.api_token,
-            health_timeout_s=settings.health_timeout_s,
-            # The server shuts down as after a signal; the failure is raised afterwards.
-            on_workers_ended=lambda: signal.raise_signal(signal.SIGTERM),
-        ),
+        app,
         host=settings.api_host if host is None else host,
         port=port,
         on_ready=ready,

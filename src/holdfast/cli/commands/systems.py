@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.arguments.system_names import NONE_INSTALLED, try_load_system
+from holdfast.cli.arguments.system_names import NONE_INSTALLED, load_installed
 from holdfast.cli.system_commands import find_shadowed_systems
-from holdfast.core.errors import DeclarationError
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -23,7 +22,7 @@ def systems(
     from holdfast.cli.output.console import print_json
 
     _warn_shadowed(ctx)
-    found, broken = _load_installed()
+    found, broken = load_installed()
     if as_json:
         errors = [{"system": name, "error": error} for name, error in broken.items()]
         print_json([*(_to_json(system) for system in found), *errors])
@@ -40,24 +39,6 @@ def _warn_shadowed(ctx: typer.Context) -> None:
             "Rename the system and its entry point.",
             err=True,
         )
-
-
-def _load_installed() -> tuple[list[System], dict[str, str]]:
-    """Return the systems that load, and for each of the others the reason why it does not."""
-    from holdfast.model.system import list_system_names
-
-    found, broken = [], {}
-    for name in list_system_names():
-        try:
-            system, missing = try_load_system(name)
-        except DeclarationError as error:
-            broken[name] = error.message
-            continue
-        if system is None:
-            broken[name] = str(missing)
-        else:
-            found.append(system)
-    return found, broken
 
 
 def _print_systems(found: Sequence[System], broken: Mapping[str, str]) -> None:

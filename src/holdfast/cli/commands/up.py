@@ -1,10 +1,11 @@
-"""`holdfast up`: start the DynamoDB endpoint and the systems, each part in its own process.
+"""`holdfast up`: start the DynamoDB endpoint, the systems and the console, each part in its own process.
 
 For every system (or the named ones) it starts the API and each further component with routes or work, one
 process for all components that name the same; and a sandbox for each external service whose address is not
-set. All are children of this process: `holdfast serve` and `holdfast run SYSTEM`. Each prints its address.
-They run and stop together; one that dies is restarted. A line says when all are ready. A system with a
-missing extra is skipped before anything starts.
+set. All are children of this process: `holdfast serve`, `holdfast run SYSTEM` and `holdfast console`. Each
+prints its address. They run and stop together; one that dies is restarted. A line says when all are ready. A
+system with a missing extra is skipped before anything starts. There is no console without its extra, over
+tables in memory, or in production without users.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import typer
 
 from holdfast.cli.arguments.credentials import read_credentials
 from holdfast.cli.arguments.system_names import select_systems
-from holdfast.cli.extras import get_all_extras, require_extras
+from holdfast.cli.extras import get_all_extras, has_extras, require_extras
 from holdfast.cli.processes.production import (
+    list_console_problems,
     list_demo_problems,
     list_endpoint_problems,
     list_system_problems,
@@ -49,6 +51,7 @@ COMMAND = (sys.executable, "-m", "holdfast")
 # For systems that need an environment, if the settings have none: `holdfast up` is for trying things out.
 DEFAULT_ENVIRONMENT = "dev"
 API_NAME_PREFIX = "The API of "
+CONSOLE_NAME = "The console"
 
 
 def up(
@@ -57,13 +60,17 @@ def up(
         typer.Argument(metavar="SYSTEM", help="The systems to start. Default: every installed system."),
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Write the systems' sample data first.")] = False,
+    no_console: Annotated[bool, typer.Option("--no-console", help="Leave the web console out.")] = False,
 ) -> None:
-    """Start the DynamoDB endpoint and every installed system: its API, workers and sandboxes."""
+    """Start the DynamoDB endpoint, every installed system and the console, with all workers and sandboxes."""
     require_extras("up", "serve", "api")
     settings = Settings.load()
     selected = _select_systems(systems or [], settings)
-    require_production_settings(settings, _list_problems(settings, selected, sample))
-    children = _build_children(settings, selected, sample)
+    with_console = not no_console and _can_start_console(settings)
+    require_production_settings(
+        settings, _list_problems(settings, selected, sample=sample, with_console=with_console)
+    )
+    children = _build_children(settings, selected, sample, with_console=with_console)
     if not children:
         raise SettingsError(
             f"There is nothing to start: the tables are at {settings.tables}, and no installed system has an "
@@ -93,8 +100,19 @@ def up(
         raise HoldfastError(f"{ended} The other processes were stopped too.")
 
 
-def _list_problems(settings: Settings, systems: Sequence[System], sample: bool) -> Iterator[str]:
-    """Yield what the processes lack for production: the endpoint, and every part of every system."""
+def _can_start_console(settings: Settings) -> bool:
+    """Return whether there is a console to start: its extra is installed, it would see the same tables as the
+    systems, and production has users for it.
+    """
+    if settings.has_memory_tables or (settings.is_production and settings.has_console_demo):
+        return False
+    return has_extras("console")
+
+
+def _list_problems(
+    settings: Settings, systems: Sequence[System], *, sample: bool, with_console: bool
+) -> Iterator[str]:
+    """Yield what the processes lack for production: the endpoint, every part of every system, the console."""
     if settings.has_embedded_tables:
         has_credentials = read_credentials(settings.credentials_file) is not None
         yield from list_endpoint_problems(
@@ -103,6 +121,8 @@ def _list_problems(settings: Settings, systems: Sequence[System], sample: bool) 
     for system in systems:
         workload = build_workload(system) if plan_processes(system) else Workload()
         yield from list_system_problems(settings, system, workload, host=settings.api_host)
+    if with_console:
+        yield from list_console_problems(settings, systems)
     if sample:
         yield from list_demo_problems("--sample")
 
@@ -118,9 +138,14 @@ def _suggest_sample(settings: Settings, systems: Sequence[System]) -> None:
 
 
 def _format_ready(children: Sequence[ChildProcess]) -> str:
-    """Return the line that says that all processes are up, with the address of each API."""
-    apis = [f", {each.name.removeprefix(API_NAME_PREFIX)} at {each.url}" for each in children if each.url]
-    return f"Ready: {len(children)} processes are up{''.join(apis)}. Press Ctrl-C to stop."
+    """Return the line that says that all processes are up, with the address of each API and the console."""
+    shown = [each for each in children if each.url]
+    names = ["the console" if each.name == CONSOLE_NAME else each.name for each in shown]
+    addresses = [
+        f", {name.removeprefix(API_NAME_PREFIX)} at {each.url}"
+        for name, each in zip(names, shown, strict=True)
+    ]
+    return f"Ready: {len(children)} processes are up{''.join(addresses)}. Press Ctrl-C to stop."
 
 
 def _select_systems(names: Sequence[str], settings: Settings) -> list[System]:
@@ -130,7 +155,7 @@ def _select_systems(names: Sequence[str], settings: Settings) -> list[System]:
 
 
 def _build_children(
-    settings: Settings, systems: Sequence[System], sample: bool = False
+    settings: Settings, systems: Sequence[System], sample: bool = False, *, with_console: bool = False
 ) -> list[ChildProcess]:
     """Build the processes to start.
 
@@ -161,22 +186,40 @@ def _build_children(
         for (position, system, _), port in zip(runs, numbers, strict=True)
         if position == 0
     }
+    targets = [
+        f"{system.name}={_format_url(port)}" for (_, system, _), port in zip(runs, numbers, strict=True)
+    ]
+    console = [_build_console(settings, ports, targets)] if with_console else []
+    # Each API says where the console is.
+    shared = {get_variable_name("console_url"): each.url for each in console if not settings.console_url}
     for (position, system, spec), port in zip(runs, numbers, strict=True):
         sandbox_urls = {name: _format_url(at) for each, name, at in sandboxes if each is system}
-        variables = _build_sandbox_variables(system, sandbox_urls, own_urls[system.name])
+        variables = shared | _build_sandbox_variables(system, sandbox_urls, own_urls[system.name])
         if _should_set_environment(system, settings):
             variables[get_variable_name("environment")] = DEFAULT_ENVIRONMENT
         options = ("--sample",) if sample and position == 0 else ()
         # A restart keeps what the first start has written, unless that ended with the process.
         always, first = (options, ()) if settings.has_memory_tables else ((), options)
         children.append(_build_process(system, spec, port, variables, always, first))
-    return children
+    return children + console if children else []
 
 
 def _build_endpoint(settings: Settings, ports: _PortAllocator) -> ChildProcess:
     """Return the process of the DynamoDB endpoint, which keeps its port over a restart."""
     port = () if settings.serve_port else ("--port", str(ports.find_free()))
     return ChildProcess("The DynamoDB endpoint", (*COMMAND, "serve", *port))
+
+
+def _build_console(settings: Settings, ports: _PortAllocator, targets: Sequence[str]) -> ChildProcess:
+    """Return the process of the console, which watches the processes at these targets (`system=url`)."""
+    port = settings.console_port or ports.find_free()
+    watched = {get_variable_name("console_targets"): ",".join(targets)}
+    return ChildProcess(
+        CONSOLE_NAME,
+        (*COMMAND, "console", "--port", str(port)),
+        {} if settings.console_targets else watched,
+        url=settings.console_url or _format_url(port),
+    )
 
 
 def _build_sandbox_variables(system: System, sandbox_urls: Mapping[str, str], own_url: str) -> dict[str, str]:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.arguments.system_names import select_systems
 from holdfast.cli.extras import get_engine_extras, require_extras
 from holdfast.config.settings import Settings
-from holdfast.core.errors import NotFound, SettingsError
 from holdfast.core.terminal import escape_control_chars
 
 if TYPE_CHECKING:
     from holdfast.model.system import Explanation, System
-
-# Without --component, the first of these that the system declares.
-DEFAULT_COMPONENTS: Final = ("support", "operator", "api")
 
 
 def why(
@@ -33,9 +29,7 @@ def why(
     settings = Settings.load()
     require_extras("why", *get_engine_extras(settings))
     (found,) = select_systems(system)
-    declared = [each.name for each in found.components]
-    named = component or next((name for name in DEFAULT_COMPONENTS if name in declared), None)
-    explanation = asyncio.run(_explain(found, id, named, settings))
+    explanation = asyncio.run(_explain(found, id, component, settings))
     if as_json:
         text = json.dumps(explanation.data, indent=2, ensure_ascii=False, default=_to_json)
         typer.echo(text.encode("utf-8", "backslashreplace").decode())
@@ -45,19 +39,12 @@ def why(
 
 
 async def _explain(system: System, id: str, component: str | None, settings: Settings) -> Explanation:
-    """Return the system's explanation, read as the component. Raise `NotFound` if nothing is known about the
-    id.
-    """
+    """Open the stores and return the system's explanation."""
+    from holdfast.reports.work.explanations import explain
     from holdfast.runtime import open_stores
 
-    if system.admin.why is None:
-        raise SettingsError(f"{system.name} has no explanations: its System declares no `why`.")
     async with open_stores(system, settings) as stores:
-        view = stores if component is None else stores.for_component(component)
-        explanation = await system.admin.why(view, id)
-    if not explanation.lines:
-        raise NotFound(f"{system.name} knows nothing about {id!r}.")
-    return explanation
+        return await explain(stores, id, component)
 
 
 def _to_json(value: Any) -> Any:

@@ -29,6 +29,8 @@ def deepen(health: StoreHealth, settings: Settings, progress: Progress) -> Store
         problems = check(settings, progress)
     except HoldfastError as error:
         problems = [error.message]
+    if not problems and not health.ok:
+        return health
     if not problems:
         return replace(health, detail=f"{health.detail}; everything was read and verified")
     shown = "; ".join(problems[:MAX_PROBLEMS])

@@ -17,7 +17,6 @@ from holdfast.cli.health.file_rights import describe_exposed
 from holdfast.cli.health.stores import StoreHealth
 from holdfast.config.settings import TEMPORARY_SQL, Settings
 from holdfast.core.errors import AccessRefused, HoldfastError, SchemaMismatch, StoreUnreachable
-from holdfast.core.store_marker import refuse_lost_store
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -60,9 +59,11 @@ def _find_running_server(settings: Settings) -> Settings | None:
 
 
 def _describe_stopped_server(settings: Settings) -> str:
-    """Describe a server that does not run. Raise `StoreFileError` if its data were lost."""
+    """Describe a server that does not run. Raise `StoreFileError` if its data were lost or replaced."""
+    from holdfast.stores.sql.postgres.cluster_marker import refuse_wrong_cluster
+
     folder = _get_folder(settings)
-    refuse_lost_store(folder, (folder / "server" / "PG_VERSION").is_file)
+    refuse_wrong_cluster(folder)
     if not folder.exists():
         return f"{folder} does not exist yet: it is created on first use"
     exposed = describe_exposed((folder, folder / "server"))

@@ -8,16 +8,17 @@ everything that is missing, so that an operator learns it from the first attempt
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from holdfast.cli.processes.workload import Workload, get_address_variable
+from holdfast.cli.processes.workload import Workload, get_address_variable, plan_processes
 from holdfast.config.settings import (
     CLAUDE,
     DEFAULT_KEYS,
     FILE_SCHEME,
     IN_MEMORY,
+    MEMORY_CACHE,
     MEMORY_OBJECTS,
     REDIS_SCHEMES,
     TEMPORARY_SQL,
@@ -83,6 +84,25 @@ def list_endpoint_problems(settings: Settings, *, has_credentials: bool, in_memo
     yield from _list_clock_problems(settings)
 
 
+def list_console_problems(settings: Settings, systems: Sequence[System]) -> Iterator[str]:
+    """Yield what the console over these systems lacks for production."""
+    if settings.has_console_demo:
+        yield (
+            "The console has no users, and signs everybody in with one click: set "
+            f"{get_variable_name('console_users')} to a file of users, or "
+            f"{get_variable_name('console_oidc_issuer')} to an identity provider."
+        )
+    if not settings.console_url.startswith("https://"):
+        yield _format_missing(
+            get_variable_name("console_url"),
+            "the https address of the console, so that sign-ins are encrypted",
+        )
+    if _is_of_sandbox(settings.console_oidc_issuer) or is_loopback(_get_host(settings.console_oidc_issuer)):
+        yield f"{get_variable_name('console_oidc_issuer')} is not a real identity provider: set another."
+    for system in systems:
+        yield from _list_store_problems(settings, system)
+
+
 def list_demo_problems(option: str) -> Iterator[str]:
     """Yield the problem of an option that is for demos only."""
     yield f"{option} is for demos: leave it out."
@@ -106,12 +126,24 @@ def _list_store_problems(settings: Settings, system: System) -> Iterator[str]:
             yield f"{get_variable_name(name)}={lost} ends with the process: name a store that lasts."
     if system.buckets and settings.objects.startswith(FILE_SCHEME) and settings.keys == DEFAULT_KEYS:
         yield _format_missing(get_variable_name("keys"), KEYS_PURPOSE)
+    if settings.cache == MEMORY_CACHE and _shares_a_cache(system):
+        yield (
+            f"{get_variable_name('cache')}={MEMORY_CACHE} is a cache of each process, and {system.name} "
+            "runs in several: name a Redis that they share."
+        )
     redis = urlsplit(settings.cache)
     if settings.cache.startswith(REDIS_SCHEMES[0]) and not is_loopback(redis.hostname or ""):
         yield f"{get_variable_name('cache')} is not encrypted: use rediss://."
     if settings.reasoner == CLAUDE:
         problem = _find_secret_problem(settings, settings.reasoner_secret, "the API key of the model")
         yield from [] if problem is None else [problem]
+
+
+def _shares_a_cache(system: System) -> bool:
+    """Return whether several processes of the system use the cache."""
+    from holdfast.reports.used_stores import find_used_stores
+
+    return len(plan_processes(system)) > 1 and find_used_stores(system, [None]).has_cache
 
 
 def _list_clock_problems(settings: Settings) -> Iterator[str]:

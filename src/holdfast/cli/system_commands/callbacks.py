@@ -23,7 +23,6 @@ from holdfast.model.entities.declaration import format_error
 from holdfast.model.system import Command
 
 if TYPE_CHECKING:
-    from holdfast.core.progress import Progress
     from holdfast.model.system import System
 
 Function = Callable[..., Awaitable[Any]]
@@ -35,18 +34,24 @@ def build_callback(system: System, name: str, declared: Function) -> tuple[Calla
     The help text is the first line of the function's docstring.
     """
     function = declared.function if isinstance(declared, Command) else declared
+    needs_stores = not isinstance(declared, Command) or declared.needs_stores
 
     def callback(**arguments: Any) -> None:
         from holdfast.cli.output.console import progress_bar
         from holdfast.cli.system_commands.results import print_result
 
         as_json = arguments.pop(AS_JSON)
-        component = _select_component(system, declared)
         with progress_bar(enabled=has_progress_parameter(function) and not as_json) as progress:
-            result = asyncio.run(_call_function(system, function, component, arguments, progress))
+            if has_progress_parameter(function):
+                arguments[PROGRESS] = progress
+            if needs_stores:
+                call = _call_with_stores(system, function, _select_component(system, declared), arguments)
+            else:
+                call = _call_alone(system, function, arguments)
+            result = asyncio.run(call)
         print_result(result, as_json=as_json)
 
-    parameters = build_parameters(f"{system.name} {name}", function)
+    parameters = build_parameters(f"{system.name} {name}", function, needs_stores=needs_stores)
     callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     callback.__annotations__ = {}
     about = (inspect.getdoc(function) or "").strip().split("\n", 1)[0]
@@ -60,21 +65,35 @@ def _select_component(system: System, declared: Function) -> str | None:
     return API_COMPONENT if API_COMPONENT in [each.name for each in system.components] else None
 
 
-async def _call_function(
-    system: System, function: Function, component: str | None, arguments: dict[str, Any], progress: Progress
+async def _call_with_stores(
+    system: System, function: Function, component: str | None, arguments: dict[str, Any]
 ) -> Any:
     """Call the function on the configured stores of a started system, as `holdfast run` does."""
     from holdfast.runtime import open_stores, start_system
 
     settings = Settings.load()
-    if missing := describe_missing_extras(system, get_all_extras(settings, system)):
-        raise SettingsError(f"The system {system.name} {missing}")
-    if has_progress_parameter(function):
-        arguments = {**arguments, PROGRESS: progress}
+    _check_extras(system, settings)
     async with open_stores(system, settings) as stores:
         await start_system(system, stores)
         view = stores if component is None else stores.for_component(component)
-        try:
-            return await function(view, **arguments)
-        except ValidationError as error:
-            raise InvalidRequest(f"Invalid {error.title}: {format_error(error)}.") from error
+        return await _call(function, view, **arguments)
+
+
+async def _call_alone(system: System, function: Function, arguments: dict[str, Any]) -> Any:
+    """Call a function that needs no stores."""
+    _check_extras(system, Settings.load())
+    return await _call(function, **arguments)
+
+
+def _check_extras(system: System, settings: Settings) -> None:
+    """Raise `SettingsError` if an extra that the system needs is not installed."""
+    if missing := describe_missing_extras(system, get_all_extras(settings, system)):
+        raise SettingsError(f"The system {system.name} {missing}")
+
+
+async def _call(function: Function, *positional: Any, **arguments: Any) -> Any:
+    """Call the function. Raise `InvalidRequest` for a value that a model refuses."""
+    try:
+        return await function(*positional, **arguments)
+    except ValidationError as error:
+        raise InvalidRequest(f"Invalid {error.title}: {format_error(error)}.") from error

@@ -35,7 +35,9 @@ class JSON:
     """The type that help shows for a value that is parsed as JSON."""
 
 
-def build_parameters(name: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+def build_parameters(
+    name: str, function: Callable[..., Any], *, needs_stores: bool = True
+) -> list[inspect.Parameter]:
     """Return the command's parameters: the function's, without the stores (first) and `progress`, then
     `--json`.
 
@@ -49,13 +51,12 @@ def build_parameters(name: str, function: Callable[..., Any]) -> list[inspect.Pa
             "outside `if TYPE_CHECKING`."
         ) from error
     declared = list(inspect.signature(function).parameters.values())
-    if not declared:
+    if needs_stores and not declared:
         raise DeclarationError(
             f"The command {name!r} has no parameter for the stores: add it as the first one."
         )
-    built = [
-        _build_parameter(each, hints.get(each.name, str)) for each in declared[1:] if each.name != PROGRESS
-    ]
+    typed = [each for each in declared[1 if needs_stores else 0 :] if each.name != PROGRESS]
+    built = [_build_parameter(each, hints.get(each.name, str)) for each in typed]
     return [*built, _build_json_option()]
 
 

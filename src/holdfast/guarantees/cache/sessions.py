@@ -116,6 +116,16 @@ class Sessions(Guarantee, Generic[V]):
             return None
         return record.value if await stores.run(self.pattern_set.renew(place, left_s)) else None
 
+    async def peek(self, stores: Stores, id: str, /, **fields: str | int) -> V | None:
+        """Return the value of the session as `find` does, but do not extend its lifetime: for requests that
+        no user makes, such as those of a page that refreshes itself.
+        """
+        if not _SESSION_ID.fullmatch(id):
+            return None
+        record = await stores.run(self.pattern_set.find({**fields, ID: id}))
+        is_over = record is None or record.begun_at + self.max_lifetime_s <= stores.clock.now()
+        return None if record is None or is_over else record.value
+
     async def end(self, stores: Stores, id: str, /, **fields: str | int) -> None:
         """End the session (log out); nothing happens if there is none.
 

@@ -10,5 +10,14 @@ from holdfast.guarantees.delayed_actions.claim import OUTCOME_UNKNOWN
 from holdfast.guarantees.delayed_actions.declaration import DelayedActions
 from holdfast.guarantees.delayed_actions.patterns import DelayedActionPatterns
 from holdfast.guarantees.delayed_actions.record import DELAYED_ACTIONS, DelayedAction
+from holdfast.guarantees.delayed_actions.reviews import Review, ReviewDecision
 
-__all__ = ["DELAYED_ACTIONS", "OUTCOME_UNKNOWN", "DelayedAction", "DelayedActionPatterns", "DelayedActions"]
+__all__ = [
+    "DELAYED_ACTIONS",
+    "OUTCOME_UNKNOWN",
+    "DelayedAction",
+    "DelayedActionPatterns",
+    "DelayedActions",
+    "Review",
+    "ReviewDecision",
+]

@@ -20,7 +20,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
-from holdfast.core.errors import DeclarationError, InvalidRequest
+from holdfast.core.errors import DeclarationError, InvalidRequest, NotFound
 from holdfast.guarantees.delayed_actions.claim import OFF_QUEUE, OUTCOME_UNKNOWN
 from holdfast.guarantees.delayed_actions.execution import (
     DelayedAct,
@@ -32,6 +32,9 @@ from holdfast.guarantees.delayed_actions.execution import (
 from holdfast.guarantees.delayed_actions.patterns import PAGE_SIZE, DelayedActionPatterns, build_patterns
 from holdfast.guarantees.delayed_actions.record import DELAYED_ACTIONS, DelayedAction, truncate_to_millisecond
 from holdfast.guarantees.delayed_actions.reviews import (
+    OnReview,
+    Review,
+    ReviewDecision,
     apply_review,
     build_gone,
     build_not_pending,
@@ -43,7 +46,8 @@ from holdfast.guarantees.idempotency.external_call import RefusalWrites
 from holdfast.guarantees.idempotency.patterns import EXAMPLE_TIME
 from holdfast.guarantees.idempotency.record import compute_time_after, truncate_to_second
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns, Role
-from holdfast.model.entities import Put, get_declaration
+from holdfast.model.entities import Get, Put, get_declaration
+from holdfast.model.entities.key_texts import parse_key_text
 from holdfast.model.operations import Write
 from holdfast.model.patterns import Rate
 from holdfast.model.ulids import UlidGenerator
@@ -69,10 +73,12 @@ class DelayedActions(Guarantee, Generic[H]):
 
     `payload` names the attributes in `payload_sha256`; by default all that are neither in the key nor the
     guarantee's own. `lease_s`, `retention_s` and `clock_margin_s` are those of `Once`, under whose conditions
-    an action runs once; `read_rate` is how often due actions are queried.
+    an action runs once; `read_rate` is how often due actions are queried. `on_review` is called for each
+    review, whoever makes it: it returns the writes that belong to it, such as its event, or raises
+    `InvalidRequest` to refuse it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - delayed actions have this many parts
         self,
         entity: type[H],
         *,
@@ -84,6 +90,7 @@ class DelayedActions(Guarantee, Generic[H]):
         lease_s: float = LEASE_S,
         retention_s: float = RETENTION_S,
         clock_margin_s: float = CLOCK_MARGIN_S,
+        on_review: OnReview[H] | None = None,
     ) -> None:
         made: Any = example if callable(example) else lambda: example
 
@@ -105,7 +112,8 @@ class DelayedActions(Guarantee, Generic[H]):
             entity, prefix, rate, read_rate or rate, made, self._once.pattern_set, lease_s
         )
         self._once.pattern_set = replace(self._once.pattern_set, retake=self.pattern_set.take)
-        self.payload = _choose_payload(entity, payload)
+        self.payload, self._on_review = _choose_payload(entity, payload), on_review
+        self.adopt_patterns()
 
     @property
     def author(self) -> Patterns:
@@ -164,7 +172,8 @@ class DelayedActions(Guarantee, Generic[H]):
         due_at = min(seen.held_until or now, now)
         changes = {"held_until": due_at, "held_since": due_at.timestamp(), "reviewed_by": by}
         changes |= {"review": "approved"}
-        return await apply_review(self.pattern_set, stores, seen, writes, changes)
+        review = Review(ReviewDecision.APPROVED, seen, by)
+        return await self._apply(stores, review, writes, changes)
 
     async def edit(self, stores: Stores, seen: H, *writes: Write[Any], by: str, **changes: Any) -> H:
         """Change the action's own attributes, commit `writes` with that, and return the record; the delay
@@ -176,8 +185,9 @@ class DelayedActions(Guarantee, Generic[H]):
         self._check_edit(changes)
         check_reviewable(seen, stores.clock.now())
         content = seen.model_copy(update=changes)
+        review = Review(ReviewDecision.EDITED, seen, by, changes=dict(changes))
         changes |= {"payload_sha256": self._fingerprint(content), "reviewed_by": by, "review": "edited"}
-        return await apply_review(self.pattern_set, stores, seen, writes, changes)
+        return await self._apply(stores, review, writes, changes)
 
     async def cancel(
         self, stores: Stores, seen: H, *writes: Write[Any], by: str, reason: str | None = None
@@ -188,7 +198,8 @@ class DelayedActions(Guarantee, Generic[H]):
         """
         check_reviewable(seen, stores.clock.now())
         changes = {"status": OnceStatus.CANCELLED, "reviewed_by": by, "review": reason or "cancelled"}
-        return await apply_review(self.pattern_set, stores, seen, writes, changes | OFF_QUEUE)
+        review = Review(ReviewDecision.CANCELLED, seen, by, reason)
+        return await self._apply(stores, review, writes, changes | OFF_QUEUE)
 
     async def reopen(self, stores: Stores, seen: H, *writes: Write[Any], by: str) -> H:
         """Make the action due again after a permanent refusal, once an operator has confirmed that the reason
@@ -215,7 +226,23 @@ class DelayedActions(Guarantee, Generic[H]):
             "reviewed_by": by,
             "review": "reopened",
         }
-        return await apply_review(self.pattern_set, stores, seen, writes, changes)
+        return await self._apply(stores, Review(ReviewDecision.REOPENED, seen, by), writes, changes)
+
+    async def get(self, stores: Stores, key: str) -> H:
+        """Return the action with this key as one text, as `format_key` writes it. Raise `NotFound`."""
+        declaration = get_declaration(self.entity)
+        get = Get[H](declaration, parse_key_text(declaration, key)).consistent()
+        found: H | None = await stores.run(get.with_pattern(self.pattern_set.one.id))
+        if found is None:
+            raise NotFound(f"No {self.entity.__name__} {key!r:.80}: it was never delayed, or has expired.")
+        return found
+
+    async def _apply(
+        self, stores: Stores, review: Review[H], writes: Sequence[Write[Any]], changes: dict[str, Any]
+    ) -> H:
+        """Commit a review with the caller's writes and the declared ones."""
+        declared = () if self._on_review is None else self._on_review(stores, review)
+        return await apply_review(self.pattern_set, stores, review.seen, (*writes, *declared), changes)
 
     # --- when it is due -----------------------------------------------------------------------------------
 
@@ -287,6 +314,11 @@ class DelayedActions(Guarantee, Generic[H]):
         attributes = get_declaration(self.entity).attributes
         content = {name: attributes[name].encode(getattr(record, name)) for name in self.payload}
         return fingerprint(json.dumps(content, sort_keys=True, default=_to_json_value))
+
+    @property
+    def editable(self) -> tuple[str, ...]:
+        """The attributes that `edit` may change: neither in the key nor the guarantee's own."""
+        return tuple(sorted(self.entity.model_fields.keys() - _get_fixed_names(self.entity)))
 
     def _check_edit(self, changes: dict[str, Any]) -> None:
         """Raise `InvalidRequest` for no changes, for unknown attributes, and for those that cannot be

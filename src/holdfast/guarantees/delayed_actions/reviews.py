@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from holdfast.core.errors import ConditionFailed, NotPending
 from holdfast.guarantees.delayed_actions.patterns import DelayedActionPatterns
@@ -18,6 +20,29 @@ from holdfast.runtime import Stores
 H = TypeVar("H", bound=DelayedAction)
 
 GONE: Final = "gone"
+
+
+class ReviewDecision(StrEnum):
+    """What a person decided about an action."""
+
+    APPROVED = "approved"
+    EDITED = "edited"
+    CANCELLED = "cancelled"
+    REOPENED = "reopened"
+
+
+@dataclass(frozen=True)
+class Review(Generic[H]):
+    """One review: the decision, the record as the reviewer saw it, the reviewer, and what an edit changes."""
+
+    decision: ReviewDecision
+    seen: H
+    by: str
+    reason: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+OnReview: TypeAlias = Callable[[Stores, Review[H]], Sequence[Write[Any]]]
 
 
 async def apply_review(

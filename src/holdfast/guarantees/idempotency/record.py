@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from holdfast.core.errors import InvalidRequest
 from holdfast.model.entities import Attr, Entity, EpochSeconds, attr, get_declaration
+from holdfast.model.entities.key_texts import format_key_text
 from holdfast.operations.values import Item
 
 # Milliseconds: fine enough for short leases, and a number that every engine stores exactly.
@@ -93,10 +94,7 @@ def format_key(record: OnceRecord) -> str:
 
     Different keys give different strings.
     """
-    values = [str(value) for value in get_key(record).values()]
-    if len(values) == 1:
-        return values[0]
-    return "#".join(value.replace("%", "%25").replace("#", "%23") for value in values)
+    return format_key_text(get_key(record))
 
 
 def get_key(record: OnceRecord) -> Item:

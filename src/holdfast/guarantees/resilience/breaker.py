@@ -222,6 +222,7 @@ class Breaker(Guarantee, Generic[C]):
             _build_state_pattern(read_id, rate, entity, self.limits),
             _build_change_pattern(change_id, rate, entity, self.limits),
         )
+        self.adopt_patterns()
         # The time at which a circuit was last read as closed, per engine.
         self._closed_at: WeakKeyDictionary[Any, dict[tuple[str, str], float]] = WeakKeyDictionary()
 

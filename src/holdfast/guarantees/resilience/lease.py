@@ -116,6 +116,7 @@ class Lease(Guarantee, Generic[L]):
         self.name, self.entity, self.lease_s = entity.__name__, entity, lease_s
         declare_retention(entity, None, "one record per lease name, kept indefinitely: its token only grows")
         self.pattern_set: LeasePatterns[L] = _build_patterns(entity, prefix, rate, example)
+        self.adopt_patterns()
 
     @property
     def holder(self) -> Patterns:

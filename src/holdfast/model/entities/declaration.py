@@ -182,13 +182,14 @@ class Declaration:
     primary: KeyDeclaration
     indexes: tuple[KeyDeclaration, ...]
     lifetime: LifetimeDeclaration | None
-    _computed_names: frozenset[str] = field(init=False)
+    # The stored names of key attributes and of the expiry that are computed from other attributes.
+    computed_names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         names = {name for key in (self.primary, *self.indexes) for name, _ in key.computed}
         if self.lifetime is not None:
             names.add(self.lifetime.stored_name)
-        object.__setattr__(self, "_computed_names", frozenset(names))
+        object.__setattr__(self, "computed_names", frozenset(names))
 
     @cached_property
     def by_stored_name(self) -> dict[str, Attribute]:
@@ -258,7 +259,7 @@ class Declaration:
         for name, value in item.items():
             if name in self.by_stored_name:
                 known[name] = value
-            elif name not in self._computed_names:
+            elif name not in self.computed_names:
                 unknown[name] = value
         try:
             entity = self.entity.model_validate(known, by_alias=True, by_name=False)

@@ -106,22 +106,41 @@ def compute_queue_costs(system: System, prices: PriceList) -> tuple[QueueCost, .
     )
 
 
-async def compute_bucket_costs(
-    system: System, source: DataSource, prices: PriceList
+@dataclass(frozen=True)
+class StoredObjects:
+    """The objects of a bucket: how many, and their total size."""
+
+    count: int = 0
+    size_bytes: int = 0
+
+
+async def count_stored_objects(system: System, source: DataSource) -> dict[str, StoredObjects]:
+    """Count the objects of each bucket, by its name: in the configured folder, or of the sample."""
+    engine = source.objects or source.stores.engines.get("objects") if system.buckets else None
+    return {
+        bucket.name: await count_objects(engine, bucket.physical_name(source.stores.environment))
+        for bucket in system.buckets
+        if engine is not None
+    }
+
+
+def compute_bucket_costs(
+    system: System, stored: Mapping[str, StoredObjects], prices: PriceList
 ) -> tuple[BucketCost, ...]:
-    """Return the monthly cost of each bucket, with the objects of the configured folder or the sample."""
+    """Return the monthly cost of each bucket, with the objects that it has."""
     used, found = _count_requests_by_resource(system, prices), []
     for bucket in system.buckets:
-        engine = source.objects or source.stores.engines.get("objects")
-        objects, size = await _count_objects(engine, bucket.physical_name(source.stores.environment))
+        objects = stored.get(bucket.name, StoredObjects())
         by_kind = used.get(bucket.name, {})
         reads = sum(count for kind, count in by_kind.items() if kind in READ_KINDS)
         writes = sum(by_kind.values()) - reads
         requests, storage = None, None
         if prices.objects is not None:
             requests = prices.objects.compute_read_cost(reads) + prices.objects.compute_write_cost(writes)
-            storage = prices.objects.compute_storage_cost(size)
-        found.append(BucketCost(bucket.name, objects, size, writes, reads, requests, storage))
+            storage = prices.objects.compute_storage_cost(objects.size_bytes)
+        found.append(
+            BucketCost(bucket.name, objects.count, objects.size_bytes, writes, reads, requests, storage)
+        )
     return tuple(found)
 
 
@@ -149,16 +168,16 @@ def _count_requests_by_resource(system: System, prices: PriceList) -> Mapping[st
     return found
 
 
-async def _count_objects(engine: Engine, bucket: str) -> tuple[int, int]:
-    """Return the number of objects in the bucket and their total size in bytes."""
+async def count_objects(engine: Engine, bucket: str) -> StoredObjects:
+    """Count the objects in a bucket, by its physical name; none if it was never created."""
     count, size, cursor = 0, 0, None
     while True:
         try:
             page = await engine.run(ListObjects(bucket=bucket, cursor=cursor))
         except NotFound:
-            return 0, 0  # the bucket was never created
+            return StoredObjects()
         count += len(page.objects)
         size += sum(each.bytes for each in page.objects)
         cursor = page.cursor
         if cursor is None:
-            return count, size
+            return StoredObjects(count, size)

@@ -20,6 +20,7 @@ from holdfast.model.system import System
 from holdfast.model.tables import Index, Table
 from holdfast.operations.tables import IndexState, TableDescription, Units
 from holdfast.reports.cost.index_value import compute_break_even, compute_scan_units, estimate_break_even
+from holdfast.reports.cost.measured_system import MeasuredSystem, measure_system
 from holdfast.reports.cost.price_lists import PriceList
 from holdfast.reports.cost.request_cost import (
     BILLED_BY_INSTANCE,
@@ -33,10 +34,9 @@ from holdfast.reports.cost.request_cost import (
 from holdfast.reports.cost.stated_costs import StatedCostComparison, compare_stated_costs
 from holdfast.reports.cost.transaction_weights import apply_transaction_weights
 from holdfast.reports.examples import build_example
-from holdfast.reports.measurement.data_sources import DataSource, open_sample_data
-from holdfast.reports.measurement.pattern_measures import Measure, Target, measure_patterns
+from holdfast.reports.measurement.data_sources import DataSource
+from holdfast.reports.measurement.pattern_measures import Measure, Target
 from holdfast.reports.pattern_list import compute_calls_per_month
-from holdfast.runtime import describe_table
 
 __all__ = [
     "BucketCost",
@@ -46,6 +46,8 @@ __all__ = [
     "SystemCost",
     "TableCost",
     "compute_break_even",
+    "compute_cost",
+    "compute_pattern_cost",
     "estimate_break_even",
     "estimate_cost",
 ]
@@ -156,46 +158,30 @@ async def estimate_cost(
     *,
     progress: Progress = ignore_progress,
 ) -> SystemCost:
-    """Measure every pattern on the data source and return the monthly cost at these prices.
+    """Measure every pattern on the data source and return the monthly cost at these prices."""
+    return compute_cost(await measure_system(system, source, progress=progress), prices)
 
-    Patterns that cannot run there are measured on the sample data instead, unless they failed.
-    """
-    # Before measuring, which may add optional indexes: they are not billed.
-    descriptions = {table.name: await describe_table(source.stores, table) for table in system.tables}
-    buckets = await compute_bucket_costs(system, source, prices)
-    measures = await measure_patterns(source, system.patterns, progress=progress)
-    measured_on = source.description
-    if not source.is_sample and any(_can_be_completed(each) for each in measures):
-        measures = await _complete_from_sample(system, measures, progress)
-        measured_on = f"{source.description}, and on sample data what could not be measured there"
-    measures = apply_transaction_weights(system, measures)
+
+def compute_cost(measured: MeasuredSystem, prices: PriceList) -> SystemCost:
+    """Return the monthly cost of a measured system at these prices, for its declared load."""
+    system, descriptions = measured.system, measured.descriptions
+    measures = apply_transaction_weights(system, measured.measures)
     used = _sum_units_per_month(system, measures)
     return SystemCost(
         system.name,
         prices,
-        measured_on,
-        tuple(_compute_pattern_cost(system, each, prices) for each in measures),
-        tuple(_compute_table_cost(table, descriptions[table.name], used, prices) for table in system.tables),
+        measured.measured_on,
+        tuple(compute_pattern_cost(system, each, prices) for each in measures),
+        tuple(
+            _compute_table_cost(table, descriptions.get(table.name), used, prices) for table in system.tables
+        ),
         tuple(_iter_index_costs(system, descriptions, measures, used, prices)),
         compute_queue_costs(system, prices),
-        buckets,
+        compute_bucket_costs(system, measured.objects, prices),
         None
         if system.design.stated_costs is None
         else compare_stated_costs(system.design.stated_costs, prices),
     )
-
-
-async def _complete_from_sample(system: System, measures: list[Measure], progress: Progress) -> list[Measure]:
-    """Measure on the sample what was not measured; return all measures."""
-    left = [each.pattern for each in measures if _can_be_completed(each)]
-    async with open_sample_data(system, progress=progress) as source:
-        found = {each.pattern.id: each for each in await measure_patterns(source, left, progress=progress)}
-    return [found.get(each.pattern.id, each) for each in measures]
-
-
-def _can_be_completed(measure: Measure) -> bool:
-    """Return True if the pattern was skipped: neither measured nor failed."""
-    return not measure.is_measured and not measure.has_failed
 
 
 def _sum_units_per_month(system: System, measures: Iterable[Measure]) -> dict[Target, Units]:
@@ -208,7 +194,7 @@ def _sum_units_per_month(system: System, measures: Iterable[Measure]) -> dict[Ta
     return total
 
 
-def _compute_pattern_cost(system: System, measure: Measure, prices: PriceList) -> PatternCost:
+def compute_pattern_cost(system: System, measure: Measure, prices: PriceList) -> PatternCost:
     """Return the monthly cost of one pattern."""
     calls = compute_calls_per_month(system, measure.pattern)
     operation = build_example(measure.pattern).operation
@@ -288,7 +274,7 @@ def _iter_index_costs(
     """Yield the cost of each declared index that exists in the data source."""
     measures = list(measures)
     for index in system.indexes:
-        found = descriptions[index.table.name]
+        found = descriptions.get(index.table.name)
         if found is not None and (state := _find_index_state(found, index)) is not None:
             yield _compute_index_cost(
                 system, index, state, found.size_bytes, measures, units_by_target, prices

@@ -11,25 +11,18 @@ from typing import Final
 
 from holdfast.core.progress import Progress, ignore_progress
 from holdfast.model.system import System
-from holdfast.model.tables import Table
-from holdfast.operations import tables as requests
-from holdfast.operations.expressions.nodes import Path
-from holdfast.operations.values import Item
+from holdfast.reports.cost.measured_system import MeasuredSystem, measure_system
 from holdfast.reports.cost.transaction_weights import apply_transaction_weights
 from holdfast.reports.design.rules import indexes, items, partitions, patterns, queues, sql_and_cache, what_if
 from holdfast.reports.design.rules.base import Design, Finding, Rule
 from holdfast.reports.measurement.data_sources import open_sample_data
-from holdfast.reports.measurement.pattern_measures import Target, measure_patterns
-from holdfast.runtime import Stores
 
 __all__ = [
     "apply_rules",
     "build_design",
     "check_design",
+    "to_design",
 ]
-
-# From so many items per key on, the sample is taken to have every key there is.
-MIN_ITEMS_PER_KEY: Final = 2
 
 RULES: Final[tuple[Rule, ...]] = (
     patterns.find_uncallable_examples,
@@ -81,43 +74,14 @@ async def check_design(system: System, *, progress: Progress = ignore_progress) 
 async def build_design(system: System, *, progress: Progress = ignore_progress) -> Design:
     """Return the system's design, measured on its sample or, without a sample, on empty tables."""
     async with open_sample_data(system, progress=progress) as source:
-        measures = apply_transaction_weights(
-            system, await measure_patterns(source, system.patterns, progress=progress)
-        )
-        keys = await _count_index_keys(source.stores, system) if source.has_data else {}
-        return Design(system, {each.pattern.id: each for each in measures}, source.has_data, keys)
+        return to_design(await measure_system(system, source, progress=progress))
 
 
-async def _count_index_keys(stores: Stores, system: System) -> dict[Target, int]:
-    """Count the partition keys of each global index that has at least two items per key on average.
-
-    If nearly every item has its own key, the count only reflects the size of the sample, so it is left out.
-    """
-    found = {}
-    for table in system.tables:
-        items = await _read_index_keys(stores, table)
-        for index in table.global_indexes:
-            values = [item[index.partition] for item in items if index.partition in item]
-            if len(values) >= MIN_ITEMS_PER_KEY * len(set(values)) > 0:
-                found[Target(table.name, index.name)] = len(set(values))
-    return found
-
-
-async def _read_index_keys(stores: Stores, table: Table) -> list[Item]:
-    """Scan a whole table and return, for each item, the partition keys of its global indexes."""
-    names = dict.fromkeys(index.partition for index in table.global_indexes)
-    if not names:
-        return []
-    found: list[Item] = []
-    after = None
-    while True:
-        page = await stores.tables.run(
-            requests.Scan(stores.physical_name(table), projection=tuple(map(Path, names)), start_key=after)
-        )
-        found += page.items or []
-        after = page.last_key
-        if after is None:
-            return found
+def to_design(measured: MeasuredSystem) -> Design:
+    """Return the design of a system that was measured."""
+    measures = apply_transaction_weights(measured.system, measured.measures)
+    by_id = {each.pattern.id: each for each in measures}
+    return Design(measured.system, by_id, measured.has_data, measured.key_counts)
 
 
 def apply_rules(design: Design, rules: Iterable[Rule] = RULES) -> list[Finding]:

@@ -25,10 +25,10 @@ def render_flows(system: System) -> Iterator[str]:
             f"Its steps arrive on the queue {flow.step_queue.name}."
         )
         yield fence_diagram(flow.draw_diagram())
-        yield format_table(COLUMNS, (_build_row(flow, state) for state in flow.states.values()))
+        yield format_table(COLUMNS, (build_state_row(flow, state) for state in flow.states.values()))
 
 
-def _build_row(flow: Flow[Any], state: State) -> Row:
+def build_state_row(flow: Flow[Any], state: State) -> Row:
     """Return the table row of a state, with the cells of `COLUMNS`."""
     shown = "" if state.shown_as is None else f"`{getattr(state.shown_as, 'value', state.shown_as)}`"
     return (

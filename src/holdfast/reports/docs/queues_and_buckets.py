@@ -27,7 +27,7 @@ def render_queues(system: System) -> Iterator[str]:
         yield f"### {queue.name}"
         if queue.purpose:
             yield queue.purpose
-        yield format_table(("property", "value"), _build_queue_rows(queue))
+        yield format_table(("property", "value"), build_queue_rows(queue))
         yield f"A message is a {queue.message_type.__name__}:"
         yield format_table(MEMBER_COLUMNS, map(build_member_row, queue.message_type.model_fields.items()))
 
@@ -40,10 +40,10 @@ def render_buckets(system: System) -> Iterator[str]:
         yield f"### {bucket.name}"
         if bucket.purpose:
             yield bucket.purpose
-        yield format_table(("property", "value"), _build_bucket_rows(system, bucket))
+        yield format_table(("property", "value"), build_bucket_rows(system, bucket))
         if bucket.object_kinds:
             yield format_table(
-                ("object key", "content", "lifetime"), map(_build_object_kind_row, bucket.object_kinds)
+                ("object key", "content", "lifetime"), map(build_object_kind_row, bucket.object_kinds)
             )
 
 
@@ -58,13 +58,13 @@ def build_member_row(member: tuple[str, FieldInfo]) -> Row:
     )
 
 
-def _build_queue_rows(queue: Queue[Any]) -> Iterator[Row]:
+def build_queue_rows(queue: Queue[Any]) -> Iterator[Row]:
     """Yield the properties of a queue: order, duplicates, times, dead letters and physical name."""
     yield "order", "first in, first out within a group" if queue.fifo else "none"
     yield "duplicates", "dropped by deduplication id" if queue.fifo else "possible"
-    yield "visibility timeout", _format_duration(queue.visibility_s)
-    yield "delay", _format_duration(queue.delay_s) if queue.delay_s else "none"
-    yield "retention", _format_duration(queue.retention_s)
+    yield "visibility timeout", format_seconds(queue.visibility_s)
+    yield "delay", format_seconds(queue.delay_s) if queue.delay_s else "none"
+    yield "retention", format_seconds(queue.retention_s)
     yield "dead letters", _format_dead_letters(queue)
     yield "name in an environment", f"`{queue.physical_name('{environment}')}`"
 
@@ -73,12 +73,10 @@ def _format_dead_letters(queue: Queue[Any]) -> str:
     if queue.max_receives is None:
         return "none: a message is retried until it expires"
     name = queue.physical_name("{environment}", dead_letter=True)
-    return (
-        f"after {queue.max_receives} attempts, in `{name}`, kept {_format_duration(queue.dead_retention_s)}"
-    )
+    return f"after {queue.max_receives} attempts, in `{name}`, kept {format_seconds(queue.dead_retention_s)}"
 
 
-def _build_bucket_rows(system: System, bucket: Bucket) -> Iterator[Row]:
+def build_bucket_rows(system: System, bucket: Bucket) -> Iterator[Row]:
     """Yield the properties of a bucket: encryption, legal holds, former versions and physical names."""
     key = f" with the key `{bucket.kms_key}`" if bucket.kms_key else ""
     yield (
@@ -88,7 +86,7 @@ def _build_bucket_rows(system: System, bucket: Bucket) -> Iterator[Row]:
     yield "legal holds", "yes, with versions" if bucket.legal_holds else "none"
     former = bucket.definition("").noncurrent_version_days
     if bucket.versions and former is not None:
-        yield "former versions", f"kept {_format_duration(former * DAY_S)}"
+        yield "former versions", f"kept {format_seconds(former * DAY_S)}"
     yield "name in an environment", _format_names(system, bucket)
 
 
@@ -99,12 +97,12 @@ def _format_names(system: System, bucket: Bucket) -> str:
     return ", ".join(f"`{bucket.physical_name(each)}`" for each in system.deployment.environments)
 
 
-def _build_object_kind_row(object_kind: ObjectKind) -> Row:
+def build_object_kind_row(object_kind: ObjectKind) -> Row:
     days = object_kind.lifetime_days
     end = "none" if days is None else f"{format_duration(timedelta(days=days))} after it was put"
     return f"`{object_kind.template}`", object_kind.content_type, end
 
 
-def _format_duration(seconds: int) -> str:
+def format_seconds(seconds: int) -> str:
     """Format seconds: below two minutes as seconds, otherwise as days and a time."""
     return f"{seconds} s" if seconds < 120 else format_duration(timedelta(seconds=seconds))

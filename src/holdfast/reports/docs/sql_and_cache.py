@@ -23,9 +23,9 @@ def render_schemas(system: System) -> Iterator[str]:
         if schema.purpose:
             yield schema.purpose
         yield f"Created by the migrations in `{schema.migrations}`."
-        statements = list(_find_statements(system, schema))
+        statements = list(find_statements(system, schema))
         if statements:
-            yield format_table(("table", "privileges used by patterns"), _build_table_rows(statements))
+            yield format_table(("table", "privileges used by patterns"), build_sql_table_rows(statements))
             yield format_table(("id", "statement", "returns"), map(_build_statement_row, statements))
 
 
@@ -35,7 +35,7 @@ def render_cache(system: System) -> Iterator[str]:
     if kept:
         yield "## Cache"
         yield "A cache can lose any entry at any time."
-        yield format_table(("key", "value", "lifetime", "purpose"), map(_build_cache_row, kept))
+        yield format_table(("key", "value", "lifetime", "purpose"), map(build_cache_row, kept))
 
 
 def list_cache_kinds(system: System) -> list[CachedValue[Any] | WindowCounter]:
@@ -48,7 +48,7 @@ def list_cache_kinds(system: System) -> list[CachedValue[Any] | WindowCounter]:
     return list(found.values())
 
 
-def _find_statements(system: System, schema: Schema) -> Iterator[tuple[Pattern[..., Any], SqlOperation[Any]]]:
+def find_statements(system: System, schema: Schema) -> Iterator[tuple[Pattern[..., Any], SqlOperation[Any]]]:
     """Yield each SQL statement on the schema, with its pattern."""
     for example in list_examples(system):
         for part in example.parts:
@@ -56,7 +56,7 @@ def _find_statements(system: System, schema: Schema) -> Iterator[tuple[Pattern[.
                 yield example.pattern, part
 
 
-def _build_table_rows(statements: list[tuple[Pattern[..., Any], SqlOperation[Any]]]) -> Iterator[Row]:
+def build_sql_table_rows(statements: list[tuple[Pattern[..., Any], SqlOperation[Any]]]) -> Iterator[Row]:
     """Yield a row per SQL table: its name, and each privilege with the ids of the patterns that need it."""
     uses: dict[str, dict[str, list[str]]] = {}
     for pattern, operation in statements:
@@ -76,19 +76,19 @@ def _build_statement_row(statement: tuple[Pattern[..., Any], SqlOperation[Any]])
     return pattern.id, f"`{' '.join(operation.text.split())}`", returns
 
 
-def _build_cache_row(kind: CachedValue[Any] | WindowCounter) -> Row:
+def build_cache_row(kind: CachedValue[Any] | WindowCounter) -> Row:
     """Return the row of a kind of cache entry: key template, value, lifetime and purpose."""
     if isinstance(kind, WindowCounter):
-        return f"`{kind.template}`", "a count", _format_duration(kind.window_s), kind.purpose
+        return f"`{kind.template}`", "a count", format_period(kind.window_s), kind.purpose
     return (
         f"`{kind.template}`",
         kind.value_type.__name__,
-        f"{_format_duration(kind.lifetime_s)} at most",
+        f"{format_period(kind.lifetime_s)} at most",
         kind.purpose,
     )
 
 
-def _format_duration(seconds: float) -> str:
+def format_period(seconds: float) -> str:
     """Format seconds in the largest unit of which there are at least two whole ones, else in seconds."""
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length and seconds % length == 0:

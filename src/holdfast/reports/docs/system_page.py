@@ -80,15 +80,15 @@ def _render_table(table: Table) -> Iterator[str]:
     yield f"### {table.name}"
     if table.purpose:
         yield table.purpose
-    yield format_table(("property", "value"), _build_table_rows(table))
+    yield format_table(("property", "value"), build_table_rows(table))
     if table.indexes:
         columns = ("index", "kind", "partition key", "sort key", "projection", "created", "purpose")
-        yield format_table(columns, map(_build_index_row, table.indexes))
+        yield format_table(columns, map(build_index_row, table.indexes))
     for entity in table.entities:
         yield from _render_entity(get_declaration(entity))
 
 
-def _build_table_rows(table: Table) -> Iterator[Row]:
+def build_table_rows(table: Table) -> Iterator[Row]:
     yield "partition key", f"`{table.partition}` ({table.partition_type})"
     yield "sort key", "none" if table.sort is None else f"`{table.sort}` ({table.sort_type})"
     yield "TTL attribute", "none" if table.ttl is None else f"`{table.ttl}`"
@@ -98,19 +98,19 @@ def _build_table_rows(table: Table) -> Iterator[Row]:
     yield "name in an environment", f"`{table.physical_name('{environment}')}`"
 
 
-def _build_index_row(index: Index) -> Row:
+def build_index_row(index: Index) -> Row:
     return (
         f"`{index.name}`",
         index.scope,
         f"`{index.partition}` ({index.partition_type})",
         "none" if index.sort is None else f"`{index.sort}` ({index.sort_type})",
-        _format_projection(index.projection),
+        format_projection(index.projection),
         "by default" if index.default else "on request",
         index.purpose,
     )
 
 
-def _format_projection(projection: IndexProjection) -> str:
+def format_projection(projection: IndexProjection) -> str:
     names = ", ".join(f"`{name}`" for name in projection.attributes)
     return f"{projection.kind} {names}".strip()
 
@@ -120,7 +120,7 @@ def _render_entity(declaration: Declaration) -> Iterator[str]:
     yield f"#### {declaration.entity.__name__}"
     if doc := (declaration.entity.__dict__.get("__doc__") or "").strip():
         yield " ".join(doc.split())
-    yield "\n".join(_format_keys(declaration))
+    yield "\n".join(format_keys(declaration))
     columns = ("attribute", "stored as", "type", "optional")
     yield format_table(
         columns,
@@ -136,18 +136,18 @@ def _render_entity(declaration: Declaration) -> Iterator[str]:
     )
 
 
-def _format_keys(declaration: Declaration) -> Iterator[str]:
+def format_keys(declaration: Declaration) -> Iterator[str]:
     """Yield a list line for the primary key, each index key, and the lifetime."""
     yield f"- key: {format_key(declaration.primary)}"
     for key in declaration.indexes:
         assert key.index is not None
-        yield f"- in `{key.index.name}`: {format_key(key)}{_format_index_condition(declaration, key)}"
+        yield f"- in `{key.index.name}`: {format_key(key)}{format_index_condition(declaration, key)}"
     if (life := declaration.lifetime) is not None:
         after = f"{format_duration(life.after)} after" if life.after else "at"
         yield f"- expires {after} `{life.attribute.name}`; the time is stored in `{life.stored_name}`"
 
 
-def _format_index_condition(declaration: Declaration, key: KeyDeclaration) -> str:
+def format_index_condition(declaration: Declaration, key: KeyDeclaration) -> str:
     """Describe when an item is in the index; empty if always."""
     conditions = []
     if key.only is not None:

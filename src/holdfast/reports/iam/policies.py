@@ -109,6 +109,17 @@ def build_policy_files(
     }
 
 
+def build_component_policies(
+    system: System, component: Component, *, environment: str = ""
+) -> list[dict[str, Any]]:
+    """Return the policies of one component, with placeholders for the region and the account."""
+    arn = make_arn_builder(environment, REGION_PLACEHOLDER, ACCOUNT_PLACEHOLDER, system.name)
+    return [
+        build_policy_document(statements, arn, lambda text: substitute_environment(text, environment))
+        for statements in build_policies(component)
+    ]
+
+
 def build_policy_document(
     statements: Iterable[Statement], arn: ArnBuilder, format_value: ValueFormatter = str
 ) -> dict[str, Any]:

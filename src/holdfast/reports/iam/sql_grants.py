@@ -81,6 +81,15 @@ def build_grant_files(system: System) -> dict[str, str]:
     return {f"{to_file_name(system.name)}-grants.sql": "\n".join([header, *parts])}
 
 
+def build_component_grants(system: System, component: Component) -> str:
+    """Return the part of the file for one component; empty if it runs no statements."""
+    privileges = collect_privileges(component)
+    if not privileges:
+        return ""
+    role = get_role_name(system, component.name)
+    return "\n".join(_build_component_sql(role, privileges, _list_schemas(system, [privileges])))
+
+
 def get_role_name(system: System, component: str) -> str:
     """Return the role of a component, such as `pagw_api`."""
     return to_snake_case(system.name, component)

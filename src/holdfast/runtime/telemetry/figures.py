@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from holdfast.core.concurrency import SharedCall
 from holdfast.core.errors import AccessRefused, HoldfastError, format_message
-from holdfast.runtime.system_provisioner import ACCESS_DENIED_CODES
+from holdfast.runtime.system_provisioner import ACCESS_DENIED_CODES, QueueReport, get_queue_reports
 
 if TYPE_CHECKING:
     from holdfast.model.components import Component
     from holdfast.model.patterns import Pattern
+    from holdfast.model.queues import Queue
     from holdfast.model.system import System
     from holdfast.runtime.stores import Stores
 
@@ -98,6 +99,36 @@ def list_component_sources(stores: Stores, components: Sequence[Component]) -> d
     return found
 
 
+def list_queue_sources(stores: Stores) -> dict[str, Read]:
+    """Return how to read the messages of each queue of the system, and of its dead-letter queue."""
+
+    def build_read(queue: Queue[Any]) -> Read:
+        async def read() -> list[Figure]:
+            reports = await get_queue_reports(stores, [queue])
+            return [figure for each in reports for figure in _describe_queue(each)]
+
+        return read
+
+    queues = () if stores.system is None else stores.system.queues
+    return {f"queue {each.name}": build_read(each) for each in queues}
+
+
+def _describe_queue(report: QueueReport) -> list[Figure]:
+    """Return the figures of a queue; dead letters only if it has a dead-letter queue."""
+    waiting = report.waiting
+    counts: dict[str, float] = {
+        "visible": waiting.visible,
+        "in_flight": waiting.in_flight,
+        "delayed": waiting.delayed,
+        **({} if report.dead is None else {"dead": report.dead}),
+    }
+    figures = count_states(QUEUE_MESSAGES, counts, queue=report.physical)
+    # SQS does not say how old the oldest message is.
+    if waiting.oldest_age_s is not None or not waiting.visible:
+        figures.append(Figure(QUEUE_OLDEST_AGE, waiting.oldest_age_s or 0.0, {"queue": report.physical}))
+    return figures
+
+
 def _list_sources(system: System | None) -> list[FigureSource]:
     """Return the outboxes, the flows and the delayed actions of a system, each once."""
     if system is None:
@@ -121,9 +152,12 @@ class FigureReader:
         for name, read in sources.items():
             self._calls[name] = SharedCall(read, timeout_s=self._timeout_s, max_age_s=self._max_age_s)
 
-    async def read(self) -> list[Figure]:
-        """Return the figures of every source that answers in time, and which sources do."""
-        every = await asyncio.gather(*(self._read_source(name) for name in self._calls))
+    async def read(self, *, skipped: Collection[str] = ()) -> list[Figure]:
+        """Return the figures of every source that answers in time, except skipped ones, and which sources
+        do.
+        """
+        names = [name for name in self._calls if name not in skipped]
+        every = await asyncio.gather(*(self._read_source(name) for name in names))
         return [figure for figures in every for figure in figures]
 
     async def _read_source(self, name: str) -> list[Figure]:

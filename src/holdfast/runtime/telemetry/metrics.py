@@ -25,7 +25,6 @@ from holdfast.core.readiness import DEFAULT_TIMEOUT_S
 from holdfast.model.components import Component
 from holdfast.model.tables import Table
 from holdfast.runtime.stores import Stores
-from holdfast.runtime.system_provisioner import QueueReport, get_queue_reports
 from holdfast.runtime.table_provisioner import get_index_reports
 from holdfast.runtime.telemetry.collectors import (
     HTTP_DURATION,
@@ -36,14 +35,12 @@ from holdfast.runtime.telemetry.collectors import (
 )
 from holdfast.runtime.telemetry.figures import (
     FIGURES,
-    QUEUE_MESSAGES,
-    QUEUE_OLDEST_AGE,
     Figure,
     FigureReader,
     Read,
-    count_states,
     group_by_name,
     list_component_sources,
+    list_queue_sources,
 )
 from holdfast.runtime.telemetry.measurements import Measurement
 from holdfast.runtime.telemetry.usage import Usage
@@ -316,10 +313,7 @@ class Metrics(ProcessMetrics):
             for table in system.tables
             if table.global_indexes
         }
-        return {
-            **indexes,
-            **{f"queue {each.name}": self._build_queue_read(stores, each) for each in system.queues},
-        }
+        return {**indexes, **list_queue_sources(stores)}
 
     def _build_index_read(self, stores: Stores, table: Table) -> Read:
         """Return how to read the progress of a table's indexes, except optional ones that do not exist."""
@@ -331,15 +325,6 @@ class Metrics(ProcessMetrics):
                 for each in await get_index_reports(stores, [table])
                 if not (each.status in ("ABSENT", "NO TABLE") and each.index in optional)
             ]
-
-        return read
-
-    def _build_queue_read(self, stores: Stores, queue: Any) -> Read:
-        """Return how to read the messages of a queue and of its dead-letter queue."""
-
-        async def read() -> list[Figure]:
-            reports = await get_queue_reports(stores, [queue])
-            return [figure for each in reports for figure in _describe_queue(each)]
 
         return read
 
@@ -440,22 +425,6 @@ class Metrics(ProcessMetrics):
         """Return CloudWatch's dimensions, with the table's physical name and without unknown values."""
         named = {"TableName": self._physical.get(table, table), "GlobalSecondaryIndexName": index, **more}
         return {name: value for name, value in named.items() if value}
-
-
-def _describe_queue(report: QueueReport) -> list[Figure]:
-    """Return the figures of a queue; dead letters only if it has a dead-letter queue."""
-    waiting = report.waiting
-    counts: dict[str, float] = {
-        "visible": waiting.visible,
-        "in_flight": waiting.in_flight,
-        "delayed": waiting.delayed,
-        **({} if report.dead is None else {"dead": report.dead}),
-    }
-    figures = count_states(QUEUE_MESSAGES, counts, queue=report.physical)
-    # SQS does not say how old the oldest message is.
-    if waiting.oldest_age_s is not None or not waiting.visible:
-        figures.append(Figure(QUEUE_OLDEST_AGE, waiting.oldest_age_s or 0.0, {"queue": report.physical}))
-    return figures
 
 
 def _get_table(usage: Usage) -> str:

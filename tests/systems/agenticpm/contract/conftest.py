@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,6 @@ from holdfast.core.clock import SYSTEM_CLOCK
 from holdfast.runtime import create_buckets, create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.stores.objects.local import open_memory_objects
-from tests.contract.moto import skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tests.systems.agenticpm.unit.samples import ManualClock
@@ -26,10 +24,6 @@ from tests.systems.agenticpm.unit.writers.sample_contents import sample_project
 __all__ = ["store"]
 
 _NUMBERS = itertools.count()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    skip_races(items, Path(__file__).parent)
 
 
 @pytest.fixture

@@ -51,7 +51,6 @@ async def test_decision_changes_the_index_status_and_is_logged_once(
         await decide(stores, PROJECT, question.id, "Delay")
 
 
-@pytest.mark.concurrent
 @pytest.mark.proves("AP-21")
 async def test_one_of_two_concurrent_deciders_wins(stores: Stores) -> None:
     question = await create_escalation(stores)
@@ -63,7 +62,6 @@ async def test_one_of_two_concurrent_deciders_wins(stores: Stores) -> None:
     assert len(await list_decisions(stores)) == 1
 
 
-@pytest.mark.concurrent
 async def test_log_contains_all_concurrent_decisions(stores: Stores) -> None:
     questions = [await create_escalation(stores, title=f"Question {each}") for each in range(3)]
     await asyncio.gather(*(decide(stores, PROJECT, each.id, "Delay") for each in questions))

@@ -53,7 +53,6 @@ async def test_update_replaces_only_the_version_that_was_read(stores: Stores, cl
     assert await stores.run(patterns.artefact(PROJECT, RAID)) == third
 
 
-@pytest.mark.concurrent
 @pytest.mark.proves("AP-14")
 async def test_one_of_many_concurrent_updates_wins(stores: Stores) -> None:
     await update(stores, PROJECT, RAID, make_raid_log("R001"), 0)

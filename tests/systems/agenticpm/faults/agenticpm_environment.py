@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,6 +22,7 @@ from holdfast.core.clock import RunClock
 from holdfast_demo.agenticpm.sandbox.jira import JiraSandbox, build_jira_app
 from holdfast_demo.agenticpm.sandbox.outlook import OutlookSandbox, build_outlook_app
 from holdfast_demo.agenticpm.sandbox.resend import ResendSandbox, build_resend_app
+from tests.faults.stopped_processes import stop_outside_writes
 from tests.processes import Process, preload
 from tests.system_processes import SystemProcesses
 from tests.systems.agenticpm.faults.agenticpm_process import KillPoint, Role
@@ -119,7 +119,7 @@ class Worker:
     async def wait_for(self, wanted: str) -> bool:
         """Wait until the process sends this message or ends. Return whether it was sent.
 
-        The messages are `begun`, `stopped` and `done`.
+        The messages are `begun`, `waiting` and `done`.
         """
         return await asyncio.to_thread(self._wait_for, wanted)
 
@@ -149,9 +149,14 @@ class Worker:
     def kill(self) -> None:
         self._process.kill()
 
+    def stop(self, folder: Path) -> None:
+        """Stop the process, which waits, and leave the stores in the folder to others."""
+        stop_outside_writes(self._process.pid, folder)
+
     def resume(self) -> None:
-        """Resume the process after it stopped itself."""
-        os.kill(self._process.pid, signal.SIGCONT)
+        """Resume the process after a stop, and end its wait."""
+        self._process.send_signal(signal.SIGCONT)
+        self._process.send_line("")
 
 
 def build_sandboxes(clock: RunClock, ledgers: Path) -> Mapping[str, Any]:

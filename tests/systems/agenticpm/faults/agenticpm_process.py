@@ -2,7 +2,7 @@
 
 Points are counted: each step that the loop reports, before and after each request to the store (writes are
 also counted separately), and before and after each effect at an external service. At one of them the process
-dies, or stops until it is continued. `test_agenticpm_killed.py` runs the same turns in its own process for
+dies, or waits for a line of input. `test_agenticpm_killed.py` runs the same turns in its own process for
 the undisturbed run.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,14 +38,14 @@ OUTWARD = ("comment", "move", "send")
 class KillPoint:
     """A point of a kind, by number; a step may also be named.
 
-    Except for steps, odd numbers are before the operation and even ones after. With `stops` the process stops
+    Except for steps, odd numbers are before the operation and even ones after. With `waits` the process waits
     instead of dying.
     """
 
     kind: PointKind
     number: int = 1
     name: str | None = None
-    stops: bool = False
+    waits: bool = False
 
 
 async def main(role: Role, kill_point: KillPoint | None) -> None:
@@ -93,7 +93,7 @@ async def _execute(stores: Stores, clients: IntegrationClients) -> dict[str, Any
 
 
 class KillSwitch:
-    """Counts the points and kills or stops this process at the given one, if any."""
+    """Counts the points and kills this process, or waits, at the given one, if any."""
 
     def __init__(
         self, kill_point: KillPoint | None = None, send: Callable[[Any], None] = lambda _: None
@@ -110,7 +110,7 @@ class KillSwitch:
         self.reach("step", name)
 
     def reach(self, kind: PointKind, name: str | None = None) -> None:
-        """Count a point; kill or stop the process if it is the given one."""
+        """Count a point; kill the process, or wait, if it is the given one."""
         kill_point = self._kill_point
         if (
             kill_point is None
@@ -121,10 +121,10 @@ class KillSwitch:
         self._counts[kind] += 1
         if self._counts[kind] != kill_point.number:
             return
-        if not kill_point.stops:
+        if not kill_point.waits:
             kill_this_process()
-        self._send(("stopped", name))
-        os.kill(os.getpid(), signal.SIGSTOP)
+        self._send(("waiting", name))
+        sys.stdin.readline()
 
     async def reach_around(self, operation: Any, request: Request) -> Any:
         """Make a request to the tables; reach a point before and after it, and one more for a write."""

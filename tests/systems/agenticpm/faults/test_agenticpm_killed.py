@@ -120,8 +120,9 @@ async def _run_sleeping_loops(environment: Environment) -> None:
                     *people.plan_during(number),
                 ],
             )
-            sleeper = environment.start_turn("loop", KillPoint("step", occurrence, name, stops=True))
-            assert await sleeper.wait_for("stopped"), f"the loop did not reach the step {name}"
+            sleeper = environment.start_turn("loop", KillPoint("step", occurrence, name, waits=True))
+            assert await sleeper.wait_for("waiting"), f"the loop did not reach the step {name}"
+            sleeper.stop(environment.data)
             environment.clock.advance(LEASE_OVER_S)
             found = await environment.start_turn("loop").wait_until_ended()
             assert found is not None and (found["cycles"], found["errors"]) == (1, []), environment.read_log()

@@ -112,7 +112,7 @@ def compute_key_loads(design: Design) -> dict[KeyLoadScope, KeyLoad]:
             key = find_hot_key(design.load, example, target)
             spot = KeyLoadScope(target, "" if key else pattern.rate.per, key)
             heat = found.setdefault(spot, KeyLoad())
-            rate = calls * _compute_share(design, spot)
+            rate = calls * compute_share(design, spot)
             heat.read += rate * units.read
             heat.write += rate * units.write
             heat.patterns[pattern.id] = None
@@ -140,7 +140,7 @@ def _guess_units(tables: tuple[str, ...], is_write: bool) -> tuple[tuple[Target,
     return tuple((Target(table), UNMEASURED_WRITE if is_write else UNMEASURED_READ) for table in tables)
 
 
-def _compute_share(design: Design, scope: KeyLoadScope) -> float:
+def compute_share(design: Design, scope: KeyLoadScope) -> float:
     """Return the share of the load that the key takes."""
     if scope.key is not None:
         return 1.0
@@ -165,6 +165,6 @@ def _format_share(design: Design, scope: KeyLoadScope) -> str:
     target, peak = scope.target, f"{design.load.peak_factor:g} × at peak"
     if scope.key is not None:
         return f"all calls use it, {peak}"
-    text = f"{_compute_share(design, scope):.3g} of the load on one key, {peak}"
+    text = f"{compute_share(design, scope):.3g} of the load on one key, {peak}"
     is_seen = _get_declared_keys(design, target) is None and target in design.key_counts
     return f"{text}; the sample has {design.key_counts[target]:,} keys of it" if is_seen else text

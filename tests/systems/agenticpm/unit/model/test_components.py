@@ -21,7 +21,7 @@ from holdfast.core.errors import ComponentRefused
 from holdfast.mcp import build_server
 from tests.systems.agenticpm.unit.workers.loop_harness import Harness
 
-COMPONENTS = ("loop", "executor", "api", "agent")
+COMPONENTS = ("loop", "executor", "api", "console", "agent")
 ACTS = set(ACTION_QUEUE.executor.patterns)
 KEEPS = {patterns.create_artefact, patterns.put_artefact}
 REVIEWS = {ACTION_QUEUE.pattern_set.review}
@@ -34,13 +34,13 @@ def list_writes(name: str) -> set[Pattern[..., Any]]:
     return set(SYSTEM.get_component(name).writes)
 
 
-def test_system_has_four_components() -> None:
+def test_system_has_five_components() -> None:
     assert tuple(each.name for each in SYSTEM.components) == COMPONENTS
 
 
 def test_only_the_executor_executes_actions_and_only_people_review_them() -> None:
     assert [name for name in COMPONENTS if ACTS & list_writes(name)] == ["executor"]
-    assert [name for name in COMPONENTS if REVIEWS & list_writes(name)] == ["api"]
+    assert [name for name in COMPONENTS if REVIEWS & list_writes(name)] == ["api", "console"]
 
 
 def test_only_people_change_projects_settings_and_integrations() -> None:

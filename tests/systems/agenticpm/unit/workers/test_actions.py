@@ -227,8 +227,9 @@ async def test_refuses_an_invalid_mail_and_executes_the_others(
     api = harness.stores.for_component("api")
     with pytest.raises(InvalidRequest):
         await action_reviews.edit(api, project.id, broken.id, by="the lead", detail=nonsense)
-    # Bypass the check of the API.
-    await ACTION_QUEUE.edit(harness.stores, broken, by="nobody", detail=MAIL_DETAIL | nonsense)
+    # Bypass the check that every review passes.
+    changes = {"detail": MAIL_DETAIL | nonsense, "revision": broken.revision + 1}
+    await harness.stores.run(ACTION_QUEUE.pattern_set.review(broken.model_copy(update=changes), broken))
     harness.clock.advance(HOLD_S)
     outcome = await harness.execute()
     assert (outcome.refused, outcome.done) == ([broken.id], [good.id])

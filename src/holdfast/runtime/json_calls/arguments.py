@@ -1,7 +1,7 @@
-"""The arguments of an agent's tool: their schema, their example, and their validation before anything runs.
+"""The JSON arguments of a call: their schema, their example, and their validation before anything runs.
 
-The models come from the signatures of patterns and functions. This module adds the paging arguments, and says
-of a wrong argument what to do.
+The models come from the signatures of patterns and functions: the tools of agents, and the forms of the
+console. This module adds the paging arguments, and says of a wrong argument what to do.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic_core import PydanticSerializationError
 
 from holdfast.core.errors import DeclarationError, HoldfastError, InvalidRequest
 from holdfast.model.patterns import Pattern
@@ -99,7 +98,7 @@ def build_example(pattern: Pattern[..., Any]) -> dict[str, Any]:
             mode="json", by_alias=True, exclude_unset=True, exclude_none=True
         )
         pattern.arguments_model.model_validate(dumped)
-    except (ValidationError, PydanticSerializationError):
+    except ValueError:  # of the validation, of the serialization, or bytes that are not text
         return {}
     return dumped
 
@@ -150,7 +149,8 @@ def find_cursor_name(pattern: Pattern[..., Any]) -> str | None:
 def _is_cursor(pattern: Pattern[..., Any], name: str) -> bool:
     """Return whether the pattern passes this argument on as the cursor of its query."""
     parameter = pattern.signature.parameters[name]
-    if name in Paging.model_fields or parameter.default is not None:
+    annotation = parameter.annotation
+    if name in Paging.model_fields or parameter.default is not None or str not in get_args(annotation):
         return False
     example = pattern.example_arguments
     by_name = example if isinstance(example, Mapping) else pattern.signature.bind_partial(*example).arguments
@@ -162,6 +162,13 @@ def _is_cursor(pattern: Pattern[..., Any], name: str) -> bool:
 
 
 # --- validation ---------------------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """What is wrong with one argument: the text begins with its name, or the path inside it."""
+
+    name: str
+    text: str
 
 
 class ArgumentReader:
@@ -187,15 +194,10 @@ class ArgumentReader:
         """Return the tool's own arguments, converted, and the added ones. Raise `InvalidRequest`, which says
         of each wrong argument what to do.
         """
-        problems = [self._describe_unknown(name) for name in given if name not in self.names]
-        own = {name: value for name, value in given.items() if name in self.names}
-        added = {name: own.pop(name) for name in self._added_names if name in own}
-        read = [
-            self._validate(model, values, problems)
-            for model, values in ((self._own, own), (self._added, added))
-        ]
+        read, problems = self._validate_all(given)
         if problems:
-            raise InvalidRequest(f"Invalid arguments: {'; '.join(problems)}.{self._format_example()}")
+            texts = "; ".join(each.text for each in problems)
+            raise InvalidRequest(f"Invalid arguments: {texts}.{self._format_example()}")
         for instance in read:
             _require_time_zones(instance)
         return (
@@ -203,7 +205,25 @@ class ArgumentReader:
             {name: getattr(read[1], name) for name in self._added_names},
         )
 
-    def _validate(self, model: type[BaseModel], values: Mapping[str, Any], problems: list[str]) -> Any:
+    def find_problems(self, given: Mapping[str, Any]) -> list[Problem]:
+        """Return what is wrong with these arguments, one by one; empty if `read` accepts them."""
+        read, problems = self._validate_all(given)
+        if not problems:
+            problems = [each for instance in read for each in _find_missing_zones(instance)]
+        return problems
+
+    def _validate_all(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Problem]]:
+        """Return the arguments as instances of both models, None for an invalid one, and what is wrong."""
+        problems = [Problem(name, self._describe_unknown(name)) for name in given if name not in self.names]
+        own = {name: value for name, value in given.items() if name in self.names}
+        added = {name: own.pop(name) for name in self._added_names if name in own}
+        read = [
+            self._validate(model, values, problems)
+            for model, values in ((self._own, own), (self._added, added))
+        ]
+        return read, problems
+
+    def _validate(self, model: type[BaseModel], values: Mapping[str, Any], problems: list[Problem]) -> Any:
         """Return the values as an instance of the model, and add what is wrong to `problems`."""
         try:
             return model.model_validate(values)
@@ -225,23 +245,33 @@ class ArgumentReader:
         return f" A valid call: {text}." if self._example and len(text) <= MAX_EXAMPLE_CHARACTERS else ""
 
 
-def _describe_problem(kind: str, place: Sequence[int | str], message: str) -> str:
+def _describe_problem(kind: str, place: Sequence[int | str], message: str) -> Problem:
     """Return what is wrong with one argument."""
-    name = ".".join(map(str, place))
-    if kind == "missing":
-        return f"{name} is missing"
-    return f"{name}: {message.removeprefix('Value error, ').rstrip('.')}"
+    path = ".".join(map(str, place))
+    text = (
+        f"{path} is missing"
+        if kind == "missing"
+        else f"{path}: {message.removeprefix('Value error, ').rstrip('.')}"
+    )
+    return Problem(str(place[0]) if place else "", text)
 
 
 def _require_time_zones(arguments: BaseModel) -> None:
     """Raise `InvalidRequest` for a time without a zone, in terms of JSON: the model's own message is for
     Python code.
     """
+    for each in _find_missing_zones(arguments):
+        raise InvalidRequest(each.text)
+
+
+def _find_missing_zones(arguments: BaseModel) -> Iterator[Problem]:
+    """Yield a problem for each time without a zone."""
     for name in type(arguments).model_fields:
         value = getattr(arguments, name)
         for each in value if isinstance(value, list | tuple) else (value,):
             if isinstance(each, datetime) and each.tzinfo is None:
-                raise InvalidRequest(
+                yield Problem(
+                    name,
                     f"{name}: {each.isoformat()} has no time zone: write it as {each.isoformat()}Z if "
-                    "it is UTC, or with its offset, as +04:00."
+                    "it is UTC, or with its offset, as +04:00.",
                 )
