@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from holdfast.config.env import read_env
 from holdfast.core.errors import SettingsError
 from holdfast.model.system import RequiredSetting
 from holdfast.web.external_addresses import validate_address
+from tripcortex.directory.approver_words import DEFAULT_LEVELS, Meaning, parse_levels, parse_words
+from tripcortex.domain.policy_rules.approvals import JOINT, SEQUENTIAL
 from tripcortex.model.entities import AUDIT_YEARS, MAX_OPTIONS, OPTIONS_CAP
+
+T = TypeVar("T")
 
 PREFIX: Final = "TRIPCORTEX_"
 BEDROCK: Final = "bedrock"
@@ -32,6 +36,11 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "circuit_recovery_s": (1, 60, 86_400),
     # Accepted price increase between choice and booking, in percent.
     "price_tolerance_percent": (0, 5, 100),
+    # The same after an approval, which may take days: the smaller of both counts.
+    "approval_tolerance_percent": (0, 2, 100),
+    "approval_tolerance_usd": (0, 25, 10_000),
+    # The part of an approver's time after which others are asked too, in percent; 0: never.
+    "escalation_percent": (0, 50, 99),
 }
 SWITCHES: Final[Mapping[str, bool]] = {
     # If no passage is above the threshold: fail (true) or apply the strictest rules (false).
@@ -52,6 +61,12 @@ TEXTS: Final[Mapping[str, str]] = {
     "node_url": "",
     # Employees who hold the approver roles of the policies: `line-manager=emp-7,travel-desk=emp-9`.
     "approvers": "",
+    # What a policy's words for approvers mean: `Finance=role:controlling;L1=manager:1`.
+    "approver_words": "",
+    # The number of each level that is a title: `manager=1,director=2`.
+    "levels": DEFAULT_LEVELS,
+    # Whether several approvers are asked one after the other or at once.
+    "approval_order": SEQUENTIAL,
     "planner": "sentences",
     "embedding": "local",
     # Bedrock, if the planner or the embedding uses it: a region, or `bedrock+https://…` with an endpoint.
@@ -99,6 +114,7 @@ ADDRESSES: Final = ("portal_url", "portal_web_url", "node_url")
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "planner": ("sentences", BEDROCK),
     "embedding": ("local", BEDROCK),
+    "approval_order": (SEQUENTIAL, JOINT),
 }
 
 
@@ -116,6 +132,9 @@ class TripCortexSettings:
     circuit_threshold: int = RANGES["circuit_threshold"][1]
     circuit_recovery_s: int = RANGES["circuit_recovery_s"][1]
     price_tolerance_percent: int = RANGES["price_tolerance_percent"][1]
+    approval_tolerance_percent: int = RANGES["approval_tolerance_percent"][1]
+    approval_tolerance_usd: int = RANGES["approval_tolerance_usd"][1]
+    escalation_percent: int = RANGES["escalation_percent"][1]
     stop_without_policy: bool = SWITCHES["stop_without_policy"]
     jwks_url: str = TEXTS["jwks_url"]
     token_issuer: str = TEXTS["token_issuer"]
@@ -126,6 +145,9 @@ class TripCortexSettings:
     portal_web_url: str = TEXTS["portal_web_url"]
     node_url: str = TEXTS["node_url"]
     approvers: str = TEXTS["approvers"]
+    approver_words: str = TEXTS["approver_words"]
+    levels: str = TEXTS["levels"]
+    approval_order: str = TEXTS["approval_order"]
     planner: str = TEXTS["planner"]
     embedding: str = TEXTS["embedding"]
     bedrock: str = TEXTS["bedrock"]
@@ -149,7 +171,7 @@ class TripCortexSettings:
             if values[name]:
                 values[name] = _parse_address(name, values[name])
         settings = cls(**values)
-        _ = settings.approvers_by_role
+        _ = settings.approvers_by_role, settings.meanings_by_word, settings.levels_by_title
         return settings
 
     @property
@@ -173,6 +195,24 @@ class TripCortexSettings:
                 )
             found[role] = employee_id
         return found
+
+    @property
+    def meanings_by_word(self) -> dict[str, Meaning]:
+        """Return the company's own meanings of approvers' words. Raise `SettingsError` if one is invalid."""
+        return _parse_setting("approver_words", self.approver_words, parse_words)
+
+    @property
+    def levels_by_title(self) -> dict[str, int]:
+        """Return the number of each level that is a title. Raise `SettingsError` if one is invalid."""
+        return _parse_setting("levels", self.levels, parse_levels)
+
+
+def _parse_setting(name: str, value: str, parse: Callable[[str], T]) -> T:
+    """Return the parsed value. Raise `SettingsError` if it is invalid."""
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise SettingsError(f"Invalid {get_variable_name(name)}: {error}.") from None
 
 
 def _parse_address(name: str, value: str) -> str:

@@ -22,17 +22,22 @@ from tripcortex.api.mcp_tools import ARGUMENTS, TOOLS
 from tripcortex.api.prompts import PROMPTS
 from tripcortex.integrations.portal.circuit import BREAKER
 from tripcortex.integrations.portal.purchases import PORTAL_CALLS
-from tripcortex.model import pattern_sets, patterns
+from tripcortex.model import directory, pattern_sets, patterns
 from tripcortex.model.entities import TABLES, policy_files
 from tripcortex.model.load_profile import LOAD, WHAT_IF
 from tripcortex.model.notices import NOTICES
 from tripcortex.model.policies import files
 from tripcortex.model.policies import patterns as policies
+from tripcortex.model.policies import rules_patterns as rules
 from tripcortex.model.policies.schema import tripcortex
 from tripcortex.settings import PRODUCTION, TripCortexSettings
 from tripcortex.workers.flow import BOOKING_FLOW
 from tripcortex.workers.message_sender import CONSUMER, SCHEDULES
 
+RETENTION: Final = (
+    "a policy until it is removed, the log of decisions about its rules permanently, an employee until they "
+    "are deleted from the directory"
+)
 # Finds policies whose upload notification was lost and policies whose ingestion was interrupted.
 POLL_S: Final = 5.0
 # A multipart form is a little larger than the policy file in it.
@@ -76,7 +81,7 @@ async def _ingest_policies(stores: Stores) -> None:
 
 API: Final = Component(
     "api",
-    "Serves employees over HTTP and WebSocket, and lets administrators manage policies",
+    "Serves employees over HTTP and WebSocket, and lets administrators manage policies and the directory",
     uses=(
         pattern_sets.API,
         pattern_sets.MESSAGES,
@@ -91,6 +96,9 @@ API: Final = Component(
         policies.READ_PATTERNS,
         policies.LOCK_PATTERNS,
         policies.WRITE_PATTERNS,
+        directory.READ_PATTERNS,
+        directory.WRITE_PATTERNS,
+        rules.PATTERNS,
     ),
     # Every call carries a token from the employees' token issuer.
     has_own_authentication=True,
@@ -104,6 +112,8 @@ WORKFLOW: Final = Component(
         pattern_sets.MESSAGES,
         (patterns.append_audit, patterns.leave_place),
         policies.QUESTION_PATTERNS,
+        directory.APPROVER_PATTERNS,
+        rules.QUESTION_PATTERNS,
         BREAKER.patterns,
         PORTAL_CALLS,
         NOTICES.reads,
@@ -126,6 +136,7 @@ INGESTER: Final = Component(
         policies.READ_PATTERNS,
         policies.LOCK_PATTERNS,
         policies.WRITE_PATTERNS,
+        rules.PATTERNS,
         (files.source, files.keep_crop, files.keep_source),
     ),
     schedules=(
@@ -148,6 +159,8 @@ SUPPORT: Final = Component(
         BOOKING_FLOW.pattern_set.item,
         BREAKER.reads,
         policies.READ_PATTERNS,
+        directory.READ_PATTERNS,
+        rules.READ_PATTERNS,
     ),
     read_only=True,
 )
@@ -157,6 +170,7 @@ AGENT: Final = Component(
     uses=(
         (patterns.booking, patterns.history, patterns.trail, patterns.employee_audit),
         policies.READ_PATTERNS,
+        rules.READ_PATTERNS,
     ),
     read_only=True,
     exposed_tools=(patterns.history, patterns.trail),
@@ -181,12 +195,10 @@ SYSTEM: Final = System(
         arguments=ARGUMENTS,
         why=explain.explain_booking,
     ),
-    privacy=Privacy(
-        redact_logs=redact, retention={tripcortex.name: Period(None, "until the policy is removed")}
-    ),
+    privacy=Privacy(redact_logs=redact, retention={tripcortex.name: Period(None, RETENTION)}),
     deployment=Deployment(
         needs_environment=True,
-        extras=("objects", "sql", "redaction", "ai", "http", "tokens"),
+        extras=("objects", "sql", "redaction", "sentences", "http", "tokens"),
         production=PRODUCTION,
     ),
 )

@@ -29,6 +29,7 @@ from tripcortex.model.entities import AuditRecord, Booking, BookingStatus
 from tripcortex.settings import TripCortexSettings
 
 ADMIN: Final = "emp-1"
+OTHER_ADMIN: Final = "emp-2"
 # The sandbox's line manager.
 APPROVER: Final = "emp-7"
 # Each has one active booking at a time.
@@ -36,6 +37,8 @@ ADA, BEN, CYD, DEE, EVE, FAY, GUS = (
     f"story-{name}" for name in ("ada", "ben", "cyd", "dee", "eve", "fay", "gus")
 )
 QUESTION: Final = "May I fly business class on a short flight?"
+# The words of the document's rule that the story confirms.
+FIRST_CLASS: Final = "First class is never booked"
 SILENCE_S: Final = 30.0
 
 
@@ -72,7 +75,8 @@ async def run_story(
         run = StoryRun(processes, console)
         _print_introduction(console)
         async with processes.run_workers():
-            await _upload_policy(run)
+            policy_id = await _upload_policy(run)
+            await _review_rules(run, policy_id)
             await _book_trip(run)
             await _answer_question(run)
             await _request_out_of_policy(run)
@@ -95,8 +99,8 @@ def _print_introduction(console: Any) -> None:
 # --- the policy ---------------------------------------------------------------------------------------------
 
 
-async def _upload_policy(run: StoryRun) -> None:
-    """Upload the sample policy, wait until it is ingested, and try a question.
+async def _upload_policy(run: StoryRun) -> str:
+    """Upload the sample policy, wait until it is ingested, try a question, and return the edition's id.
 
     If a policy is in service, it is uploaded as that document's next edition.
     """
@@ -127,6 +131,55 @@ async def _upload_policy(run: StoryRun) -> None:
     )
     best = answer.json()["passages"][0]
     run.console.print(f"“{QUESTION}” finds: {_format_citation(best['citation'])}")
+    return str(policy_id)
+
+
+async def _review_rules(run: StoryRun, policy_id: str) -> None:
+    """Confirm a rule that was read from the document; show that another admin's late decision is refused.
+
+    The story's trips are judged by the JSON, which counts as confirmed by the admin who uploaded it.
+    """
+    run.console.rule("An administrator reviews the rules")
+    processes, path = run.processes, f"/policies/{policy_id}/rules"
+    rules = (await processes.request(ADMIN, "GET", path, is_admin=True)).json()["items"]
+    proposed = [each for each in rules if each["status"] == "proposed"]
+    run.console.print(
+        f"{len(rules) - len(proposed)} rules are confirmed: those of the JSON, and those of the previous "
+        f"edition that did not change. The document proposes {len(proposed)} more, which do not decide yet."
+    )
+    rule = next((each for each in proposed if each["isComplete"] and FIRST_CLASS in each["quote"]), None)
+    if rule is not None:
+        decision = {"version": rule["version"]}
+        confirmed = await processes.request(
+            ADMIN, "POST", f"{path}/{rule['ruleId']}/confirm", is_admin=True, json=decision
+        )
+        _expect((confirmed.status_code, confirmed.json()["status"]), (200, "confirmed"))
+        late = await processes.request(
+            OTHER_ADMIN, "POST", f"{path}/{rule['ruleId']}/reject", is_admin=True, json=decision
+        )
+        _expect(late.status_code, 409)
+        page = f"page {rule['page']}"
+        run.console.print(f"{ADMIN} confirms “{rule['quote']}” ({page}). {OTHER_ADMIN} decides too late:")
+        run.console.print(f"[dim]{late.json()['detail']}[/]")
+    await _try_trip(run)
+
+
+async def _try_trip(run: StoryRun) -> None:
+    """Judge a sample trip by the rules, without booking anything."""
+    trip = {
+        "origin": "BOS",
+        "destination": "ORD",
+        "depart": run.departure_day.isoformat(),
+        "cabin": "business",
+        "price_usd": 900,
+    }
+    answer = await run.processes.request(
+        ADMIN, "POST", "/policies/rules/try", is_admin=True, json={"trips": [trip]}
+    )
+    (tried,) = answer.json()["items"]
+    _expect(tried["now"]["verdict"], "forbidden")
+    reasons = " ".join(each["text"] for each in tried["now"]["breaches"])
+    run.console.print(f"A dry run of BOS → ORD in business for $900: {tried['now']['verdict']}. {reasons}")
 
 
 async def _list_policies(processes: DemoProcesses) -> list[dict[str, Any]]:

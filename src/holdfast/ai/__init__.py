@@ -11,7 +11,13 @@ from __future__ import annotations
 from holdfast.ai.accuracy import Accuracy, Score
 from holdfast.ai.bedrock import BedrockConverse, NovaEmbedder, open_bedrock_runtime
 from holdfast.ai.claude import ClaudeReasoner
-from holdfast.ai.factory import measure_accuracy, open_local_embedder, open_reasoner, train_local_classifier
+from holdfast.ai.factory import (
+    measure_accuracy,
+    open_local_embedder,
+    open_reasoner,
+    open_sentence_embedder,
+    train_local_classifier,
+)
 from holdfast.ai.models import ModelCatalog, load_models, load_shipped_models
 from holdfast.ai.ports import UNKNOWN, Classification, Classifier, Embedder, Example
 from holdfast.ai.reasoner import DataBlock, Reasoner, TokenUsage, Tool, ToolUse, build_prompt, strip_invisible
@@ -40,6 +46,7 @@ __all__ = [
     "open_bedrock_runtime",
     "open_local_embedder",
     "open_reasoner",
+    "open_sentence_embedder",
     "strip_invisible",
     "train_local_classifier",
 ]

@@ -1,11 +1,11 @@
-"""Operator commands of Trip Cortex: upload, list and try policies, and show the portal's circuit breaker.
+"""Operator commands of Trip Cortex: upload, list and ask policies, and show the portal's circuit breaker.
 
-`holdfast tripcortex policies upload FILE`, `… policies list`, `… policies try "…"`, `… circuit`.
+`holdfast tripcortex policies upload FILE`, `… policies list`, `… policies ask FILE "…"`, `… policies judge
+FILE`, `… circuit`, and the commands of the modules next to this one.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from holdfast import Page, Stores
-from holdfast.core.errors import InvalidRequest
 from holdfast.model.system import Command, Listing
+from tripcortex.api.directory_commands import DIRECTORY_COMMANDS
+from tripcortex.api.judge_command import policies_judge
+from tripcortex.api.planning_command import PLANNING_COMMANDS
+from tripcortex.api.policy_commands import policies_ask, read_file
+from tripcortex.api.rule_commands import RULE_COMMANDS
 from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
 from tripcortex.integrations.ai_models import open_embedding
 from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT
 from tripcortex.model.policies import patterns as policies
 from tripcortex.policies.ingestion import ingest
-from tripcortex.policies.retrieval import retrieve
+from tripcortex.policies.rule_review import count_rules
 from tripcortex.policies.uploads import Upload, upload
 from tripcortex.settings import TripCortexSettings
 
@@ -46,38 +50,22 @@ async def policies_upload(
 ) -> Any:
     """Upload a policy and ingest it immediately."""
     embedding = open_embedding(TripCortexSettings.load())
-    parsed = None if rules is None else _parse_rules(await _read_file(rules))
-    stored = await upload(stores, Upload(file.name, await _read_file(file), "operator", parsed), wakes=False)
+    parsed = None if rules is None else _parse_rules(await read_file(rules))
+    stored = await upload(stores, Upload(file.name, await read_file(file), "operator", parsed), wakes=False)
 
     def on_batch(chunks: int, page: int | None, pages: int | None) -> None:
         if progress is not None and page is not None and pages is not None:
             progress(f"{file.name}, {chunks} chunks", page, pages)
 
     policy = await ingest(stores, stored.id, None, embedding, progress=on_batch)
-    return policy.model_dump(mode="json", include=set(COLUMNS))
+    counted = await count_rules(stores, policy.id)
+    return policy.model_dump(mode="json", include=set(COLUMNS)) | {"rules": counted}
 
 
 async def policies_list(stores: Stores) -> Any:
     """List all editions of all policies, and which of them are in service."""
     found = await stores.run(policies.policies())
     return Listing(Page(tuple(each.model_dump(mode="json", include=set(COLUMNS)) for each in found)), COLUMNS)
-
-
-async def policies_try(
-    stores: Stores, question: Annotated[str, "The question, as an employee would ask it"]
-) -> Any:
-    """Show the policy passages that a question retrieves, with their page and section."""
-    found = await retrieve(stores, open_embedding(TripCortexSettings.load()), question)
-    shown = [
-        {
-            "similarity": round(each.similarity, 3),
-            "page": each.source_page,
-            "section": each.section_title,
-            "text": " ".join(each.content_text.split())[:100],
-        }
-        for each in found.chunks
-    ]
-    return Listing(Page(tuple(shown)), ("similarity", "page", "section", "text"))
 
 
 async def circuit(stores: Stores) -> Any:
@@ -103,17 +91,13 @@ def _parse_rules(rules: bytes) -> dict[str, Any]:
     return parsed
 
 
-async def _read_file(path: Path) -> bytes:
-    """Return the file's bytes. Raise `InvalidRequest` if it cannot be read."""
-    try:
-        return await asyncio.to_thread(path.read_bytes)
-    except OSError as error:
-        raise InvalidRequest(f"Could not read {path}: {error.strerror}.") from error
-
-
 COMMANDS: Final = {
     "policies upload": Command(policies_upload, "ingester"),
     "policies list": Command(policies_list, "support"),
-    "policies try": Command(policies_try, "support"),
+    "policies ask": Command(policies_ask, needs_stores=False),
+    "policies judge": Command(policies_judge, needs_stores=False),
+    **RULE_COMMANDS,
     "circuit": Command(circuit, "support"),
+    **PLANNING_COMMANDS,
+    **DIRECTORY_COMMANDS,
 }

@@ -107,10 +107,23 @@ def _format_plan(output: Mapping[str, Any]) -> list[str]:
 
 
 def _format_decision(output: Mapping[str, Any]) -> list[str]:
-    """Format an approver's decision and who made it; empty if the output has none."""
+    """Format what approvers decided and for which of the policy's words, or who was asked in addition.
+
+    Empty if the output has neither.
+    """
+    for change in ("escalated", "reassigned"):
+        if change in output:
+            return [f"{change} to {', '.join(output[change]) or 'nobody else'}"]
     if "decision" not in output:
         return []
-    return [f"{output['decision']}, decided by {output.get('decided_by')}"]
+    decisions = [_format_approver(each) for each in output.get("decisions", ())]
+    return decisions or [f"{output['decision']}, decided by {output.get('decided_by')}"]
+
+
+def _format_approver(decided: Mapping[str, Any]) -> str:
+    """Format one approver's decision: `approve, decided by emp-8 for emp-7 (L1 manager)`."""
+    principal = f" for {decided['on_behalf_of']}" if decided.get("on_behalf_of") else ""
+    return f"{decided['decision']}, decided by {decided['decided_by']}{principal} ({decided['approver']})"
 
 
 def _end_with_period(text: str) -> str:

@@ -21,12 +21,12 @@ from zoneinfo import ZoneInfo
 from holdfast.core.clock import Clock
 from holdfast.core.errors import CallerForbidden, SettingsError, TokenRefused
 from holdfast.web.tokens import LazyVerifier
+from tripcortex.model import directory
 from tripcortex.model.entities import EmployeeId
 from tripcortex.settings import TripCortexSettings
 from tripcortex.workers.booking_requests import Requester
 
-# Employee ids become part of keys, so they contain no character that is special there.
-EMPLOYEE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:-]{0,127}")
+EMPLOYEE_FORM: Final = directory.EMPLOYEE_FORM
 AIRPORT_FORM: Final = re.compile(r"[A-Z]{3}")
 ADMIN_ROLE: Final = "org:admin"
 ROLE_PREFIX: Final = "org:"

@@ -45,6 +45,8 @@ def encode_page(page: int, pages: int) -> dict[str, Any]:
 def encode_entity(entity: ParsedEntity) -> dict[str, Any]:
     """Return the frame of an entity; its crop is in base64."""
     values = asdict(entity)
+    # The process reads entities; they are joined to passages outside of it.
+    del values["parts"]
     values["crop"] = b64encode(entity.crop).decode() if entity.crop is not None else None
     return {"entity": values}
 

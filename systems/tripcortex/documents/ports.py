@@ -87,9 +87,12 @@ class ParsedEntity:
     # The picture of a figure as PNG, or the URIs where a service stored it.
     crop: bytes | None = None
     crop_uris: tuple[str, ...] = ()
+    # The entities that were joined to this passage, if it is one (`passages.py`).
+    parts: tuple[ParsedEntity, ...] = ()
 
     def to_metadata(self) -> dict[str, Any]:
-        """Return the value for `policy_chunks.metadata`: boxes, sections and crop URIs.
+        """Return the value for `policy_chunks.metadata`: boxes, sections, crop URIs and the parts of a
+        passage.
 
         The caller adds the location of a crop that it stores.
         """
@@ -98,6 +101,16 @@ class ParsedEntity:
             found["sections"] = list(self.sections)
         if self.crop_uris:
             found["crop_image_uris"] = list(self.crop_uris)
+        if self.parts:
+            found["parts"] = [
+                {
+                    "content_type": each.content_type,
+                    "subtype": each.subtype,
+                    "text": each.text,
+                    "page": each.page,
+                }
+                for each in self.parts
+            ]
         return found
 
 

@@ -30,14 +30,15 @@ def open_embedding(settings: TripCortexSettings) -> Embedding:
 
 
 def open_planner(settings: TripCortexSettings) -> Planner:
-    """Return the planner of the settings: `SentencePlanner`, or Nova on Bedrock."""
+    """Return the planner of the settings: `SentencePlanner`, or Nova on Bedrock, checked by the rules."""
     if settings.planner != BEDROCK:
         from tripcortex.domain.planner.sentence_planner import SentencePlanner
 
         return SentencePlanner()
+    from tripcortex.integrations.planner_models.checked_planner import CheckedPlanner
     from tripcortex.integrations.planner_models.nova import build_nova_planner
 
-    return build_nova_planner(BedrockConverse(_open_runtime(settings.bedrock)))
+    return CheckedPlanner(build_nova_planner(BedrockConverse(_open_runtime(settings.bedrock))))
 
 
 @cache

@@ -204,6 +204,8 @@ class Breach(Document):
     text: str
     remedy: str
     citation: Citation | None = None
+    # Who has to approve, in the policy's own words and order, all of them: ["L1 manager", "Finance"].
+    approvers: list[str] = Field(default_factory=list)
 
 
 class BookingPlan(Document):
@@ -246,15 +248,42 @@ class FlightOption(Document):
     is_preferred_vendor: bool = False
     breaches: list[Breach] = Field(default_factory=list)
     citations: list[Citation] = Field(default_factory=list)
+    # "allowed" or "approval"; a forbidden option is never offered. None in bookings of older versions.
+    verdict: str | None = None
 
     @property
     def needs_approval(self) -> bool:
-        """Return whether the option breaches the policy; options with a hard breach are never offered."""
-        return bool(self.breaches)
+        """Return whether an approver has to agree: the option breaches a rule, or no rule permits it."""
+        return self.verdict == "approval" or bool(self.breaches)
+
+
+class ApprovalAsk(Document):
+    """One approver that the policy names, and the people of whom any one decides."""
+
+    word: str
+    people: list[str]
+    # They may decide, and are asked when the approval is escalated.
+    stand_ins: list[str] = Field(default_factory=list)
+    # False if `people` are not those whom the word means: the travel desk instead of them, or nobody.
+    is_named: bool = True
+    decision: str | None = None
+    decided_by: str | None = None
+    on_behalf_of: str | None = None
+    decided_at: datetime | None = None
+    reason: str | None = None
+
+
+class ApprovalStage(Document):
+    """Approvers who decide jointly: the stage ends when all of them have approved."""
+
+    asks: list[ApprovalAsk]
 
 
 class Approval(Document):
-    """A request to approve a soft breach: the approver, the deadline and the decision."""
+    """A request to approve soft breaches: stages of approvers, the current deadline, and the decision.
+
+    An approval that version 0.2 stored has no stages: one person, `asked_of`, decides.
+    """
 
     asked_of: str
     due_at: datetime
@@ -264,6 +293,26 @@ class Approval(Document):
     decided_by: str | None = None
     decided_at: datetime | None = None
     reason: str | None = None
+    stages: list[ApprovalStage] = Field(default_factory=list)
+    # The position of the current stage, from 0.
+    stage: int = 0
+    # The seconds that each stage has, and after which it is escalated; None: never.
+    stage_s: int = 86_400
+    escalate_s: int | None = None
+    # When the current stage is escalated; None if it was.
+    escalate_at: datetime | None = None
+    # Of the breaches; and the prices that the approvers see and that the traveller accepted.
+    codes: list[str] = Field(default_factory=list)
+    words: list[str] = Field(default_factory=list)
+    price_usd: Decimal | None = None
+    accepted_usd: Decimal | None = None
+
+
+class Repricing(Document):
+    """What an approved flight costs now, which the traveller has to accept; None if it is sold out."""
+
+    accepted_usd: Decimal
+    price_usd: Decimal | None = None
 
 
 class OpenQuestion(Document):
@@ -272,6 +321,8 @@ class OpenQuestion(Document):
     text: str
     missing: list[str] = Field(default_factory=list)
     choices: list[str] = Field(default_factory=list)
+    # What a yes means, if the question can be answered with yes or no.
+    yes: str | None = None
 
 
 class Failure(Document):
@@ -309,6 +360,7 @@ class Booking(FlowItem, table=bookings):
     # What the planner interpreted differently from the text, or ignored.
     notes: Attr[list[str]] = attr(default_factory=list)
     approval: Attr[Approval | None] = attr(default=None)
+    repricing: Attr[Repricing | None] = attr(default=None)
     failure: Attr[Failure | None] = attr(default=None)
     e_ticket_number: Attr[str | None] = attr(default=None)
     paid_usd: Attr[Decimal | None] = attr(default=None)

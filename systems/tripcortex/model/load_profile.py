@@ -18,6 +18,10 @@ MESSAGES_A_BOOKING: Final = 2.2
 # Search, price and booking, and one retry.
 PORTAL_CALLS_A_BOOKING: Final = 4
 QUESTIONS_A_BOOKING: Final = 20
+# One booking in four needs an approval; each reads the directory when it is asked for, escalated and decided.
+APPROVALS_A_BOOKING: Final = 0.75
+# Joiners, leavers and transfers in a month, over SCIM.
+DIRECTORY_CHANGES: Final = 100
 EMPLOYEES: Final = 1_000
 CONNECTIONS_A_DAY: Final = 400
 DAYS_A_MONTH: Final = 30
@@ -53,6 +57,8 @@ def build_load(bookings_a_year: int) -> Load:
             "connection": Volume(connections, distinct_keys=EMPLOYEES),
             "heartbeat": Volume(MONTH_S / HEARTBEAT_S),
             "question": Volume(bookings * QUESTIONS_A_BOOKING, distinct_keys=EMPLOYEES),
+            "approval": Volume(bookings * APPROVALS_A_BOOKING, distinct_keys=keys),
+            "change of the directory": Volume(DIRECTORY_CHANGES),
             "policy upload": Volume(2),
             "batch of chunks": Volume(20),
             "look by an administrator": Volume(200),

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from holdfast import Stores, System, open_memory_stores, provision
-from holdfast.core.errors import InvalidRequest
-from tripcortex.model.entities import policy_files
-from tripcortex.model.policies.schema import TOP_K, tripcortex
+from holdfast import Stores
+from tripcortex.model.policies.schema import TOP_K
 from tripcortex.policies.embedding import Embedding, build_local_embedding
-from tripcortex.policies.ingestion import Upload, ingest, upload
+from tripcortex.policies.file_search import ingest_file, open_policy_stores
 from tripcortex.policies.retrieval import RetrievalMode, RetrievedChunk, retrieve
 
 QUANTILES: Final = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -127,10 +125,7 @@ async def ingest_folder(stores: Stores, embedding: Embedding, files: Iterable[Pa
     """Upload and ingest the files, and return their number of chunks. Raise `InvalidRequest` if one fails."""
     chunks = 0
     for file in sorted(files):
-        policy = await upload(stores, Upload(file.name, file.read_bytes()))
-        policy = await ingest(stores, policy.id, None, embedding)
-        if not policy.serves:
-            raise InvalidRequest(f"{file.name}: {policy.error_message}")
+        policy = await ingest_file(stores, embedding, file.name, file.read_bytes())
         chunks += policy.total_chunks or 0
     return chunks
 
@@ -169,12 +164,8 @@ async def _main(folder: Path, questions: Path) -> str:
     with questions.open(newline="", encoding="utf-8") as lines:
         for question, file, heading in csv.reader(lines):
             asked.setdefault(question, []).append((file, heading))
-    system = System(
-        "calibration", "Policies", tables=[], patterns=[], schemas=[tripcortex], buckets=[policy_files]
-    )
     embedding = build_local_embedding()
-    async with open_memory_stores(system) as stores:
-        await provision(stores, system)
+    async with open_policy_stores() as stores:
         chunks = await ingest_folder(stores, embedding, (each for each in folder.iterdir() if each.is_file()))
         results = format_table(await calibrate(stores, embedding, asked))
         counts = {way: len(await find_hits(stores, embedding, asked, mode=way)) for way in ("plain", "fused")}

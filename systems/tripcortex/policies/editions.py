@@ -1,4 +1,4 @@
-"""Changes of the edition that serves: finish an ingestion, roll back, serve another edition, remove one.
+"""Changes of the edition that serves: finish an ingestion, roll back or forward, serve another, remove one.
 
 Every change is one transaction, and a row lock serialises those of one document. A concurrent query finds
 exactly one edition: a statement sees what was committed when it started.
@@ -11,17 +11,19 @@ from urllib.parse import unquote
 from uuid import UUID
 
 from holdfast import Stores
-from holdfast.core.errors import InvalidRequest
+from holdfast.core.errors import ConditionFailed, InvalidRequest
 from tripcortex.model.policies import files, patterns
+from tripcortex.model.policies import rules_patterns as rule_patterns
 from tripcortex.model.policies.schema import Policy, PolicyStatus
-from tripcortex.policies.uploads import get_document_id, get_now, load_policy
+from tripcortex.policies.rule_proposals import Proposals, build_proposal_writes
+from tripcortex.policies.uploads import PolicyChanged, get_document_id, get_now, load_policy
 
 # Called with all editions (newest first) and the serving one; returns the edition that should serve.
 EditionChoice = Callable[[Sequence[Policy], Policy | None], Policy]
 
 
-async def finish(stores: Stores, policy: Policy) -> Policy:
-    """Mark an ingested policy ready, and let it serve instead of an older edition.
+async def finish(stores: Stores, policy: Policy, proposals: Proposals) -> Policy:
+    """Mark an ingested policy ready with its rules, and let it serve instead of an older edition.
 
     If a newer edition already serves, it becomes ready but does not serve. Editions older than the previous
     one are retired: their chunks are deleted.
@@ -30,6 +32,9 @@ async def finish(stores: Stores, policy: Policy) -> Policy:
         editions = await work.run(patterns.locked_editions(policy.document_id))
         serving = _find_serving(editions)
         now = get_now(stores)
+        earlier = await work.run(rule_patterns.earlier_decisions(policy.document_id, policy.edition))
+        for write in build_proposal_writes(policy, proposals, earlier, now):
+            await work.run(write)
         if serving is not None and serving.edition > policy.edition:
             (ready,) = await work.run(patterns.advance(policy.id, policy.version, PolicyStatus.ready, now))
             return ready
@@ -50,6 +55,14 @@ async def roll_back(stores: Stores, named: UUID) -> Policy:
     return await _switch_serving(stores, await get_document_id(stores, named), _choose_previous)
 
 
+async def roll_forward(stores: Stores, named: UUID) -> Policy:
+    """Serve the next edition after a rollback. `named` is the document's id, or that of any of its editions.
+
+    Raise `InvalidRequest` if no edition serves or no later one is ready.
+    """
+    return await _switch_serving(stores, await get_document_id(stores, named), _choose_next)
+
+
 async def serve(stores: Stores, policy_id: UUID) -> Policy:
     """Serve this edition in place of the current one.
 
@@ -62,9 +75,15 @@ async def serve(stores: Stores, policy_id: UUID) -> Policy:
 
 
 async def remove(stores: Stores, policy_id: UUID) -> None:
-    """Delete an edition with its chunks, file and images. If it serves, no other edition replaces it."""
+    """Delete an edition with its chunks, file and images. If it serves, no other edition replaces it.
+
+    Raise `PolicyChanged` if another request changes it at the same time.
+    """
     policy = await load_policy(stores, policy_id)
-    await stores.run(patterns.delete_policy(policy_id, policy.version))
+    try:
+        await stores.run(patterns.delete_policy(policy_id, policy.version))
+    except ConditionFailed as error:
+        raise PolicyChanged(policy_id) from error
     # Rows first: a file without a row is harmless, a row without its file is not.
     for entity_id in await _list_crop_ids(stores, policy_id):
         await stores.run(files.delete_crop(str(policy_id), entity_id))
@@ -114,6 +133,20 @@ def _choose_previous(editions: Sequence[Policy], serving: Policy | None) -> Poli
     raise InvalidRequest(
         f"No earlier edition can replace edition {serving.edition}: none is ready and has its chunks. "
         "Upload the earlier file as a new edition."
+    )
+
+
+def _choose_next(editions: Sequence[Policy], serving: Policy | None) -> Policy:
+    """Return the oldest later edition that can serve. `editions` are newest first."""
+    if serving is None:
+        raise InvalidRequest(
+            "No edition of this document serves, so there is nothing to roll forward. Upload one."
+        )
+    for each in reversed(editions):
+        if each.edition > serving.edition and _can_serve(each):
+            return each
+    raise InvalidRequest(
+        f"No later edition can replace edition {serving.edition}: none is ready. Upload the next edition."
     )
 
 

@@ -7,14 +7,12 @@ no angle. A text without a token that the model knows has no vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from holdfast.ai import Embedder, open_local_embedder
+from holdfast.ai import Embedder, open_sentence_embedder
 from holdfast.core.errors import DeclarationError
-from tripcortex.domain.policy_search.query_words import extract_content_words
-from tripcortex.domain.policy_search.synonyms import find_synonyms
 from tripcortex.model.entities import Confidence
 from tripcortex.model.policies.schema import DIMENSIONS
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOVA: Final = "amazon.nova-2-multimodal-embeddings-v1:0"
-LOCAL: Final = "wordllama-l2-supercat-256"
+LOCAL: Final = "all-MiniLM-L6-v2"
 
 
 @dataclass(frozen=True)
@@ -41,24 +39,21 @@ class Bounds:
 
 
 # Nova's are the design document's. The local model's were measured (docs/systems/tripcortex/retrieval.md).
-BOUNDS: Final[Mapping[str, Bounds]] = {NOVA: Bounds(0.65, 0.75), LOCAL: Bounds(0.28, 0.50)}
+BOUNDS: Final[Mapping[str, Bounds]] = {NOVA: Bounds(0.65, 0.75), LOCAL: Bounds(0.25, 0.45)}
 
 
 @dataclass(frozen=True)
 class Embedding:
     """A model with its similarity bounds.
 
-    `question_embedder` embeds questions if the model treats them differently. A small model gets help:
-    `prepare` is applied to every text, and `adds_synonyms` adds synonyms to questions. Raise
-    `DeclarationError` if the model has more dimensions than the table.
+    `question_embedder` embeds questions if the model treats them differently. Raise `DeclarationError` if the
+    model has more dimensions than the table.
     """
 
     embedder: Embedder
     model_id: str
     bounds: Bounds
     question_embedder: Embedder | None = None
-    prepare: Callable[[str], str] = str
-    adds_synonyms: bool = False
     dimensions: int = DIMENSIONS
 
     def __post_init__(self) -> None:
@@ -76,33 +71,16 @@ class Embedding:
 
     def embed_passages(self, texts: Sequence[str]) -> list[str | None]:
         """Return the vectors in pgvector's text form; None for a text without a known token."""
-        return _embed(self.embedder, [self.prepare(each) for each in texts], self.dimensions)
+        return _embed(self.embedder, texts, self.dimensions)
 
     def embed_question(self, text: str) -> str | None:
         """Return the question's vector in pgvector's text form, or None without a known token."""
-        prepared = (
-            _add_synonyms(self.prepare(text), self.prepare(" ".join(find_synonyms(text))))
-            if self.adds_synonyms
-            else self.prepare(text)
-        )
-        return _embed(self.question_embedder or self.embedder, [prepared], self.dimensions)[0]
+        return _embed(self.question_embedder or self.embedder, [text], self.dimensions)[0]
 
 
 def build_local_embedding() -> Embedding:
-    """Return the embedding of the small local model, which needs no model service."""
-    return Embedding(
-        open_local_embedder(), LOCAL, BOUNDS[LOCAL], prepare=extract_content_words, adds_synonyms=True
-    )
-
-
-def _add_synonyms(text: str, synonyms: str) -> str:
-    """Add synonyms with half the weight of the question.
-
-    If there are many, the question is repeated to keep that ratio. Otherwise the mean vector would be mostly
-    about the synonyms.
-    """
-    times = round(len(synonyms.split()) / 2 / max(1, len(text.split())))
-    return " ".join(filter(None, [text, synonyms, *[text] * (times - 1)]))
+    """Return the embedding of the local model, which needs no model service."""
+    return Embedding(open_sentence_embedder(), LOCAL, BOUNDS[LOCAL])
 
 
 def _embed(embedder: Embedder, texts: Sequence[str], dimensions: int) -> list[str | None]:

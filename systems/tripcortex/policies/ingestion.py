@@ -7,6 +7,7 @@
                        → pending      if the model is unreachable or misconfigured; retried, and failed with
                                       that reason after too many attempts
     roll_back          the previous edition serves again, also in one transaction
+    roll_forward       after a rollback, the next edition serves again
 
 A query finds exactly one edition of a document. The edition before the serving one keeps its chunks for a
 rollback; older ones are retired: their rows and files remain, their chunks are deleted. A killed process
@@ -40,8 +41,9 @@ from holdfast.core.rng import make_uuid
 from tripcortex.domain.policy_search.query_words import to_postgres_text
 from tripcortex.model.policies import files, patterns
 from tripcortex.model.policies.schema import NewChunk, Policy, PolicyStatus
-from tripcortex.policies.editions import finish, remove, roll_back, serve
+from tripcortex.policies.editions import finish, remove, roll_back, roll_forward, serve
 from tripcortex.policies.embedding import Embedding
+from tripcortex.policies.rule_proposals import read_proposals
 from tripcortex.policies.uploads import Upload, build_object_uri, get_now, load_policy, replace, upload
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ __all__ = [
     "remove",
     "replace",
     "roll_back",
+    "roll_forward",
     "serve",
     "sweep",
     "upload",
@@ -114,11 +117,12 @@ async def ingest(
     reading = IngestionRun(stores, policy, embedding, progress)
     try:
         await reading.run(parser)
+        proposals = await read_proposals(stores, policy)
     except (InvalidRequest, NotFound, ExternalServiceRefused) as error:
         return await _mark_failed(stores, policy, error.message)
     except (SettingsError, ExternalServiceFailed) as error:
         return await _return_to_pending(stores, policy, error)
-    return await finish(stores, policy)
+    return await finish(stores, policy, proposals)
 
 
 class IngestionRun:
@@ -203,6 +207,8 @@ class IngestionRun:
         metadata = entity.to_metadata()
         if entity.sections:
             metadata["sections"] = [to_postgres_text(each) for each in entity.sections]
+        for part in metadata.get("parts", ()):
+            part["text"] = to_postgres_text(part["text"])
         if entity.crop is not None:
             kept = await self._stores.run(
                 files.keep_crop(str(self._policy.id), entity.entity_id, entity.crop)
@@ -264,9 +270,10 @@ def _open_parser(file_name: str, body: bytes) -> Parser:
     # Imported here because processes that only answer questions do not need the parsers' packages.
     """Return the parser for the file, with the page limit of the settings."""
     from tripcortex.documents import open_parser
+    from tripcortex.documents.passages import PassageParser
     from tripcortex.settings import TripCortexSettings
 
-    return open_parser(file_name, body, pages_max=TripCortexSettings.load().policy_pages_max)
+    return PassageParser(open_parser(file_name, body, pages_max=TripCortexSettings.load().policy_pages_max))
 
 
 async def _mark_failed(stores: Stores, policy: Policy, reason: str) -> Policy:

@@ -6,10 +6,11 @@
 These are separate statements, and a document may be replaced between them: the serving editions are read once
 (A20), and all statements use the same ones (`run_on_fixed_editions`).
 
-The mode `plain` is A1 alone, as in the design document: no passage below the threshold is returned. A small
-model has no useful vector for names that it does not know (Spirit, Moscow), so `fused` also returns passages
-that contain most of the question's words, weighted by rarity. In both modes `similarity` is that of the
-vectors, and the result may be empty.
+The mode `plain` is A1 alone, as in the design document: no passage below the threshold is returned. In
+`fused` the threshold decides whether the policy answers the question at all. A small model has no useful
+vector for names that it does not know (Spirit, Moscow), so a passage that contains most of the question's
+words, weighted by rarity, is an answer too. In both modes `similarity` is that of the vectors, and the result
+may be empty.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from uuid import UUID
 
 from holdfast import Stores
 from holdfast.model.sql import SqlRows
+from tripcortex.domain.policy_search.query_expansion import expand_question
 from tripcortex.domain.policy_search.query_words import QueryWords, to_postgres_text
 from tripcortex.domain.policy_search.rank_fusion import fuse, spread_over_sections
-from tripcortex.domain.policy_search.synonyms import find_synonyms
 from tripcortex.model.entities import Citation, Confidence
 from tripcortex.model.policies import patterns
 from tripcortex.model.policies.schema import TOP_K, FoundChunk, SimilarChunk, WordedChunk
@@ -34,6 +35,7 @@ from tripcortex.policies.embedding import Embedding
 CANDIDATES: Final = 50
 # The share of the question's words that a passage below the similarity threshold must contain.
 MIN_SHARE: Final = 0.6
+NO_THRESHOLD: Final = -1.0
 MAX_QUOTE_CHARS: Final = 240
 HEADINGS: Final = frozenset({"TITLE", "SECTION_TITLE"})
 # Maximum tries if an edition loses its chunks during each, for which its document must be replaced twice.
@@ -190,11 +192,11 @@ class _Query:
         """Return the requested threshold, or else the model's."""
         return self.embedding.threshold if self.requested_threshold is None else self.requested_threshold
 
-    def find_similar(self, top_k: int) -> SqlRows[SimilarChunk]:
-        """Return the operation of A1 for this query."""
+    def find_similar(self, top_k: int, threshold: float | None = None) -> SqlRows[SimilarChunk]:
+        """Return the operation of A1 for this query, with its threshold or another one."""
         return patterns.similar_chunks(
             self.vector,
-            threshold=self.threshold,
+            threshold=self.threshold if threshold is None else threshold,
             top_k=top_k,
             policy_ids=self.policy_ids,
             model_id=self.embedding.model_id,
@@ -203,7 +205,7 @@ class _Query:
     def find_by_words(self, top_k: int) -> SqlRows[WordedChunk]:
         """Return the operation of A7 for this query, with synonyms."""
         return patterns.worded_chunks(
-            QueryWords.from_question(self.question, " ".join(find_synonyms(self.question))),
+            QueryWords.from_question(self.question, expand_question(self.question)),
             self.vector,
             top_k=top_k,
             policy_ids=self.policy_ids,
@@ -217,18 +219,19 @@ async def _search_plain(stores: Stores, query: _Query, top_k: int) -> list[UUID]
 
 
 async def _search_fused(stores: Stores, query: _Query) -> list[UUID]:
-    """Return chunk ids by rank fusion of the nearest chunks and the full-text matches, without headings."""
+    """Return chunk ids by rank fusion of the nearest chunks and the full-text matches, without headings.
+
+    The result is empty unless some passage is similar enough, or contains most of the question's words.
+    """
     near, worded = await asyncio.gather(
-        stores.run(query.find_similar(CANDIDATES)), stores.run(query.find_by_words(CANDIDATES))
+        stores.run(query.find_similar(CANDIDATES, NO_THRESHOLD)), stores.run(query.find_by_words(CANDIDATES))
+    )
+    is_answered = any(each.similarity >= query.threshold for each in near) or any(
+        each.similarity >= query.threshold or each.share >= MIN_SHARE for each in worded
     )
     by_meaning = [each.id for each in near if each.bda_entity_subtype not in HEADINGS]
-    by_words = [
-        each.id
-        for each in worded
-        if (each.similarity >= query.threshold or each.share >= MIN_SHARE)
-        and each.bda_entity_subtype not in HEADINGS
-    ]
-    return fuse(by_meaning, by_words)
+    by_words = [each.id for each in worded if each.bda_entity_subtype not in HEADINGS]
+    return fuse(by_meaning, by_words) if is_answered else []
 
 
 def _get_section(chunk: FoundChunk) -> Hashable:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from holdfast import Stores
-from holdfast.core.errors import InvalidRequest, NotFound
+from holdfast.core.errors import ConditionFailed, Conflict, InvalidRequest, NotFound, RowAlreadyExists
 from holdfast.core.rng import make_uuid
 from tripcortex.model.entities import policy_files
 from tripcortex.model.policies import files, patterns
@@ -18,6 +18,18 @@ from tripcortex.model.policies.schema import MAX_FILE_NAME_CHARS, NewPolicy, Pol
 MAX_BODY_BYTES: Final = 50_000_000
 # Any bytes may be text, so the file name must say that it is a document.
 SUFFIXES: Final = (".pdf", ".md", ".markdown")
+
+
+class PolicyChanged(Conflict, label="PolicyChanged"):
+    """Another request changed the policy after this one had read it."""
+
+    http_status = 409
+
+    def __init__(self, named: UUID) -> None:
+        super().__init__(
+            f"Another request changed the policy {named} at the same time, and this one changed nothing. "
+            "Read the policy, then decide again."
+        )
 
 
 @dataclass(frozen=True)
@@ -49,12 +61,18 @@ async def upload(
 async def replace(stores: Stores, named: UUID, file: Upload, *, max_bytes: int = MAX_BODY_BYTES) -> Policy:
     """Store the file and create the next edition of a document, pending ingestion.
 
-    `named` is the document's id or that of any edition; raise `NotFound` if it is unknown. The serving
-    edition serves until this one is ingested.
+    `named` is the document's id or that of any edition; raise `NotFound` if it is unknown, `PolicyChanged`
+    if another upload created the edition at the same time. The serving edition serves until this one is
+    ingested.
     """
     document_id = await get_document_id(stores, named)
     new = await _store_file(stores, file, max_bytes)
-    (policy,) = await stores.run(patterns.create_edition(new, get_now(stores), document_id))
+    try:
+        (policy,) = await stores.run(patterns.create_edition(new, get_now(stores), document_id))
+    except (ConditionFailed, RowAlreadyExists) as error:
+        # Nothing refers to the file that was stored for this edition.
+        await stores.run(files.delete_source(str(new.id)))
+        raise PolicyChanged(document_id) from error
     return policy
 
 

@@ -68,7 +68,7 @@ async def request_booking(
     Raise `InvalidRequest` for an empty or too long sentence, `BookingUnderWay` if the employee has an active
     booking, `RateLimited` if too many were started within a minute.
     """
-    booking = _build_booking(stores, traveller, _validate_sentence(sentence, chars_max))
+    booking = _build_booking(stores, traveller, validate_sentence(sentence, chars_max))
     await _refuse_too_many(stores, booking, a_minute)
     for _ in range(MAX_ATTEMPTS):
         try:
@@ -144,7 +144,7 @@ def _build_marker_write(booking: Booking) -> Put[ActiveBooking]:
     return patterns.take_place(marker)
 
 
-def _validate_sentence(sentence: str, chars_max: int) -> str:
+def validate_sentence(sentence: str, chars_max: int) -> str:
     """Return the sentence with single spaces.
 
     Raise `InvalidRequest` if it is empty, too long or unprintable.

@@ -5,7 +5,7 @@ Opened once per process (`open_dependencies`); each step gets them as `context.t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
@@ -13,14 +13,23 @@ from time import perf_counter
 from holdfast import Stores
 from holdfast.core.errors import SettingsError
 from holdfast.flows import StepContext
+from tripcortex.directory.approvers import find_employee_level as find_employee_level_in_directory
 from tripcortex.domain.planner.ports import Planner
 from tripcortex.integrations.ai_models import open_embedding, open_planner
 from tripcortex.integrations.portal.circuit import GuardedPortal, build_breaker
 from tripcortex.integrations.portal.client import open_portal
 from tripcortex.integrations.portal.ports import Portal
-from tripcortex.model.entities import Booking
+from tripcortex.model.entities import Booking, EmployeeId
 from tripcortex.policies.embedding import Embedding
 from tripcortex.settings import TripCortexSettings
+
+# Returns the employee's level in the policy's words, or None if it is unknown.
+LevelLookup = Callable[[Stores, EmployeeId], Awaitable[str | None]]
+
+
+async def find_no_level(stores: Stores, employee_id: EmployeeId) -> str | None:
+    """Return None: without a directory of employees no level is known."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,7 @@ class Dependencies:
     planner: Planner
     # The circuit breaker admits every call and records its outcome.
     portal: Portal
+    find_level: LevelLookup = find_no_level
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,11 @@ def get_dependencies(context: StepContext[Booking]) -> Dependencies:
     return tools
 
 
+async def find_employee_level(context: StepContext[Booking]) -> str | None:
+    """Return the level of the booking's employee in the policy's words, or None if it is unknown."""
+    return await get_dependencies(context).find_level(context.stores, context.item.employee_id)
+
+
 @asynccontextmanager
 async def open_dependencies(stores: Stores) -> AsyncIterator[Dependencies]:
     """Open the dependencies from the settings; close the portal's client on exit."""
@@ -72,4 +87,5 @@ async def open_dependencies(stores: Stores) -> AsyncIterator[Dependencies]:
             embedding=open_embedding(settings),
             planner=open_planner(settings),
             portal=GuardedPortal(stores, portal, breaker),
+            find_level=find_employee_level_in_directory,
         )

@@ -2,7 +2,8 @@
 
 Three steps run while the document's status is `searching`: the flow has a state for each and shows all of
 them as `searching`. The document does not have `asking` (the planner needs more information), `approving` (an
-approver decides on a choice that breaches the policy), nor all ways out to `failed` and `cancelled`.
+approver decides on a choice that breaches the policy), `repriced` (an approved flight costs more, or is sold
+out), nor all ways out to `failed` and `cancelled`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from holdfast import Rate
 from holdfast.core.errors import CircuitOpen, ExternalServiceFailed, InProgress
 from holdfast.flows import Answer, Cancel, Flow, Retry, State, Step, Wait
 from holdfast.model.ulids import Ulid
+from tripcortex.domain.policy_rules.approvals import list_people
 from tripcortex.integrations.portal.purchases import OutcomeOpen
 from tripcortex.model.entities import Booking, BookingStatus, EmployeeId
-from tripcortex.workers.steps.choice import choose, decide_approval, expire_approval
+from tripcortex.workers.steps.approval import decide_approval, expire_approval, reassign_approval
+from tripcortex.workers.steps.choice import choose
 from tripcortex.workers.steps.endings import (
+    audit_retry,
     cancel_booking,
     expire_choice,
     expire_question,
@@ -25,6 +29,12 @@ from tripcortex.workers.steps.endings import (
 )
 from tripcortex.workers.steps.plan import answer_question, reason_and_plan
 from tripcortex.workers.steps.purchase import begin_booking, complete_booking, handle_incomplete_purchase
+from tripcortex.workers.steps.repricing import (
+    REPRICING_S,
+    accept_price,
+    expire_repricing,
+    search_again,
+)
 from tripcortex.workers.steps.retrieval import embed_and_retrieve
 from tripcortex.workers.steps.search import execute_search
 from tripcortex.workers.steps.validation import validate_plan
@@ -57,6 +67,16 @@ def _build_example() -> Booking:
     )
 
 
+def get_employee(booking: Booking) -> str:
+    """Return who answers questions and chooses an option."""
+    return booking.employee_id
+
+
+def get_approver(booking: Booking) -> str | None:
+    """Return who is asked to approve now."""
+    return None if booking.approval is None else ", ".join(list_people(booking.approval))
+
+
 BOOKING_FLOW: Final = Flow(
     "booking",
     Booking,
@@ -78,6 +98,7 @@ BOOKING_FLOW: Final = Flow(
                 to=("retrieved", "failed"),
                 retries=(MODEL_RETRY,),
                 on_failure=fail_after_retries("EmbedAndRetrieve", uses_model=True),
+                on_retry=audit_retry("EmbedAndRetrieve"),
             ),
             shown_as=BookingStatus.initiated,
         ),
@@ -89,6 +110,7 @@ BOOKING_FLOW: Final = Flow(
                 to=("planned", "asking", "failed"),
                 retries=(MODEL_RETRY,),
                 on_failure=fail_after_retries("ReasonAndPlan", uses_model=True),
+                on_retry=audit_retry("ReasonAndPlan"),
             ),
             shown_as=BookingStatus.searching,
         ),
@@ -101,6 +123,7 @@ BOOKING_FLOW: Final = Flow(
                 on_deadline=expire_question,
                 deadline_to="cancelled",
                 name="Question",
+                answered_by=get_employee,
             ),
             shown_as=BookingStatus.searching,
         ),
@@ -122,6 +145,7 @@ BOOKING_FLOW: Final = Flow(
                 to=("options_presented", "failed"),
                 retries=(PORTAL_RETRY, NO_RETRY_ON_OPEN_CIRCUIT),
                 on_failure=fail_after_retries("ExecuteSearch"),
+                on_retry=audit_retry("ExecuteSearch"),
             ),
             shown_as=BookingStatus.searching,
         ),
@@ -134,18 +158,25 @@ BOOKING_FLOW: Final = Flow(
                 on_deadline=expire_choice,
                 deadline_to="cancelled",
                 name="Choice",
+                answered_by=get_employee,
             ),
             shown_as=BookingStatus.options_presented,
         ),
         State(
             "approving",
             Wait(
-                {"decide": Answer(decide_approval, to=("user_selected", "failed"))},
+                {
+                    "decide": Answer(decide_approval, to=("approving", "user_selected", "failed")),
+                    # The directory changed: those who have left are replaced.
+                    "reassign": Answer(reassign_approval, to=("approving",)),
+                },
                 deadline_s=CHOICE_S,
                 deadline_from_next=True,
+                # Halfway the stage is escalated, and the wait goes on.
                 on_deadline=expire_approval,
-                deadline_to=("user_selected", "failed"),
+                deadline_to=("approving", "user_selected", "failed"),
                 name="Approval",
+                answered_by=get_approver,
             ),
             shown_as=BookingStatus.user_selected,
         ),
@@ -154,9 +185,25 @@ BOOKING_FLOW: Final = Flow(
             Step(
                 "BeginBooking",
                 begin_booking,
-                to=("booking", "failed"),
+                to=("booking", "approving", "repriced", "failed"),
                 retries=(PORTAL_RETRY, NO_RETRY_ON_OPEN_CIRCUIT),
                 on_failure=fail_after_retries("BeginBooking"),
+                on_retry=audit_retry("BeginBooking"),
+            ),
+            shown_as=BookingStatus.user_selected,
+        ),
+        State(
+            "repriced",
+            Wait(
+                {
+                    "accept": Answer(accept_price, to=("user_selected",)),
+                    "search": Answer(search_again, to=("validated",)),
+                },
+                deadline_s=REPRICING_S,
+                on_deadline=expire_repricing,
+                deadline_to="cancelled",
+                name="Repricing",
+                answered_by=get_employee,
             ),
             shown_as=BookingStatus.user_selected,
         ),
@@ -168,6 +215,7 @@ BOOKING_FLOW: Final = Flow(
                 to=("confirmed", "failed"),
                 retries=(OUTCOME_RETRY, PORTAL_RETRY, NO_RETRY_ON_OPEN_CIRCUIT),
                 on_failure=handle_incomplete_purchase,
+                on_retry=audit_retry("CompleteBooking"),
             ),
             shown_as=BookingStatus.booking,
         ),
@@ -186,6 +234,7 @@ BOOKING_FLOW: Final = Flow(
             "options_presented",
             "approving",
             "user_selected",
+            "repriced",
         ),
         to="cancelled",
     ),

@@ -14,9 +14,11 @@ from typing import Any, Final
 from holdfast.model.ulids import Ulid
 from holdfast_demo.tripcortex.sample.trips import Trip
 from tripcortex.domain.planner.sentence_planner import SentencePlanner
+from tripcortex.domain.policy_rules.rules import Outcome
 from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, FlightOption, compute_audit_expiry
 from tripcortex.model.policies.schema import DIMENSIONS
 from tripcortex.policies.embedding import LOCAL
+from tripcortex.workers.steps.validation import build_judgement_outputs
 
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 ULID_CHARS: Final = 26
@@ -58,7 +60,7 @@ class AuditTrail:
             self.record_answer()
         self.record_plan()
         self.record_validation()
-        if self.trip.judgement.ok:
+        if self.trip.judgement.verdict is not Outcome.forbidden:
             for attempt in range(1, retries + 1):
                 self.record_retry("ExecuteSearch", "portal_unavailable", attempt)
             self.record_offers()
@@ -116,24 +118,18 @@ class AuditTrail:
 
     def record_validation(self) -> None:
         """Record ValidatePlan with the trip's judgement."""
-        judgement = self.trip.judgement
-        outputs = {
-            "ok": judgement.ok,
-            "needs_approval": judgement.needs_approval,
-            "confidence": judgement.confidence,
-            "policy_version": judgement.policy_version,
-            "breaches": [{"code": each.code, "severity": each.severity} for each in judgement.breaches],
-            "cited": [
-                {"policy": each.file_name, "page": each.source_page, "section": each.section_title}
-                for each in judgement.citations
-            ],
-        }
+        outputs = build_judgement_outputs(self.trip.judgement)
         self._add(AuditEvent.plan_validation, "ValidatePlan", self._build_parameters(), outputs, latency_ms=6)
 
     def record_offers(self) -> None:
         """Record ExecuteSearch with the trip's options."""
         options = [
-            {"option": each.option_id, "carrier": each.carrier, "price_usd": str(each.price_usd)}
+            {
+                "option": each.option_id,
+                "carrier": each.carrier,
+                "price_usd": str(each.price_usd),
+                "verdict": each.verdict,
+            }
             for each in self.trip.options
         ]
         outputs = {"offers": 3 * len(options), "options": options}

@@ -25,6 +25,8 @@ from tripcortex.model import patterns
 from tripcortex.model.entities import (
     ActiveBooking,
     Approval,
+    ApprovalAsk,
+    ApprovalStage,
     Booking,
     BookingStatus,
     Cabin,
@@ -394,7 +396,8 @@ def _build_planned(
 def _build_approval(at: datetime) -> Approval:
     """Return an open approval by emp-7, due a day after `at`."""
     due = (at + timedelta(hours=24)).replace(microsecond=0)
-    return Approval(asked_of=APPROVER, due_at=due)
+    stage = ApprovalStage(asks=[ApprovalAsk(word="line-manager", people=[APPROVER])])
+    return Approval(asked_of=APPROVER, due_at=due, stages=[stage])
 
 
 def _get_selected(booking: Booking) -> FlightOption:

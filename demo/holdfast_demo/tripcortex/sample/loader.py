@@ -90,7 +90,7 @@ class _SampleLoader:
         self._report("policies", chunks if is_new else 0)
         self._report("policies", await write_handbooks(self._stores, self._chunks - chunks))
         passages, confidence = await retrieve_usual_passages(self._stores)
-        market = TripGenerator(load_rules(policy), passages, confidence)
+        market = TripGenerator(await load_rules(self._stores, policy), passages, confidence)
         travellers = iter(self._travellers)
 
         async def writer() -> None:

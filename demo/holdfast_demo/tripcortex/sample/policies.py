@@ -7,21 +7,24 @@ any question.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from holdfast import Stores
+from holdfast.core.errors import ConditionFailed
 from holdfast_demo.tripcortex.sample.policy_document import FILE_NAME, build_policy_pdf, build_policy_rules
-from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
+from tripcortex.domain.policy_rules.rules import PolicyRule
 from tripcortex.model.entities import Confidence
 from tripcortex.model.policies import files, patterns
 from tripcortex.model.policies.schema import NewPolicy, Policy, PolicyStatus
 from tripcortex.policies.embedding import BOUNDS, LOCAL, Embedding, build_local_embedding
 from tripcortex.policies.ingestion import ingest
 from tripcortex.policies.retrieval import RetrievedChunk, retrieve
-from tripcortex.policies.uploads import Upload, build_object_uri, get_now, upload
+from tripcortex.policies.rule_loader import load_confirmed_rules
+from tripcortex.policies.uploads import Upload, build_object_uri, get_now, load_policy, upload
 from tripcortex.workers.steps.retrieval import PASSAGES_PER_TOPIC, TOPICS
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 POLICY_ID: Final = UUID("018f3c1e-0000-7000-8000-000000000002")
 UPLOADED_BY: Final = "emp-1"
 HANDBOOK_CHUNKS: Final = 200
+MAX_INGESTION_S: Final = 120.0
+INGESTION_POLL_S: Final = 0.2
 EMBEDDING_WIDTH: Final = 256
 HANDBOOK_NAME: Final = "northwind-handbook-{number:03d}.md"
 SUBJECTS: Final = (
@@ -66,7 +71,24 @@ async def ensure_main_policy(stores: Stores) -> tuple[Policy, bool]:
         (found,) = await stores.run(patterns.create_policy(new, get_now(stores), wakes=False))
     if found.status is PolicyStatus.ready:
         return found, False
-    return await ingest(stores, found.id, None, build_local_embedding()), True
+    return await _ingest_once(stores, found.id, build_local_embedding())
+
+
+async def _ingest_once(stores: Stores, policy_id: UUID, embedding: Embedding) -> tuple[Policy, bool]:
+    """Ingest a policy, or wait for the worker that does it already; return it, and whether this call did it.
+
+    `holdfast up --sample` starts the workers next to the sample. Raise `ConditionFailed` if the other worker
+    needs longer than `MAX_INGESTION_S`.
+    """
+    try:
+        return await ingest(stores, policy_id, None, embedding), True
+    except ConditionFailed:
+        async with asyncio.timeout(MAX_INGESTION_S):
+            while (found := await load_policy(stores, policy_id)).status is not PolicyStatus.ready:
+                if found.status is PolicyStatus.failed:
+                    raise
+                await asyncio.sleep(INGESTION_POLL_S)
+        return found, False
 
 
 async def write_handbooks(stores: Stores, chunks: int) -> int:
@@ -82,7 +104,9 @@ async def write_handbooks(stores: Stores, chunks: int) -> int:
             uploaded = await upload(
                 stores, Upload(name, _build_handbook(number, size), uploaded_by=UPLOADED_BY)
             )
-            read = await ingest(stores, uploaded.id, None, Embedding(_RandomEmbedder(), LOCAL, BOUNDS[LOCAL]))
+            read, _ = await _ingest_once(
+                stores, uploaded.id, Embedding(_RandomEmbedder(), LOCAL, BOUNDS[LOCAL])
+            )
             written += read.total_chunks or 0
     return written
 
@@ -95,9 +119,9 @@ async def retrieve_usual_passages(stores: Stores) -> tuple[list[RetrievedChunk],
     return list(passages.values()), max((one.confidence for one in found), key=("none", "low", "high").index)
 
 
-def load_rules(policy: Policy) -> TravelPolicy:
-    """Return the sample policy's rules as a `TravelPolicy` that cites this policy."""
-    return TravelPolicy.parse(build_policy_rules(), policy_id=str(policy.id), file_name=policy.file_name)
+async def load_rules(stores: Stores, policy: Policy) -> tuple[PolicyRule, ...]:
+    """Return the confirmed rules of the sample's policy, whatever other policies serve."""
+    return await load_confirmed_rules(stores, (policy.id,))
 
 
 def _split_sizes(chunks: int) -> Iterator[int]:

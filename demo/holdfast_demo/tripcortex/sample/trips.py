@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Final
 
 from holdfast_demo.tripcortex.sandbox.portal_timetable import Timetable, TripRequest
-from tripcortex.domain.policy_rules.compliance import PlanJudgement, check_plan
-from tripcortex.domain.policy_rules.option_ranking import rank_options
-from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
+from tripcortex.domain.policy_rules.booking_checks import judge_plan, rank_by_rules
+from tripcortex.domain.policy_rules.judgement import Judgement
+from tripcortex.domain.policy_rules.rules import Outcome, PolicyRule
 from tripcortex.model.entities import (
     BookingPlan,
     Cabin,
@@ -70,7 +70,7 @@ class Trip:
     route: Route
     sentence: str
     plan: BookingPlan
-    judgement: PlanJudgement
+    judgement: Judgement
     options: tuple[FlightOption, ...]
 
     def get_options_at(self, asked_at: datetime) -> list[FlightOption]:
@@ -85,13 +85,13 @@ class Trip:
 
 @dataclass
 class TripGenerator:
-    """Generates trips and judges them by the policy.
+    """Generates trips and judges them by the policy's confirmed rules.
 
     Past trips of one route, month, cabin and lead time are the same, so the timetable is queried once for
     them.
     """
 
-    policy: TravelPolicy
+    rules: Sequence[PolicyRule]
     passages: Sequence[RetrievedChunk]
     confidence: Confidence
     _trips: dict[tuple[Route, datetime, Cabin, int], Trip] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class TripGenerator:
         plan = BookingPlan(
             confidence=0.95, parameters=parameters, preferences=preferences, citations=self.citations
         )
-        judgement = check_plan(plan, self.policy, self.passages, at.date(), confidence=self.confidence)
+        judgement = judge_plan(plan, self.rules, at.date())
         plan = plan.model_copy(
             update={"policy_constraints": judgement.constraints, "citations": list(judgement.citations)}
         )
@@ -143,10 +143,10 @@ class TripGenerator:
         return Trip(route, sentence, plan, judgement, self._build_options(plan, judgement, at))
 
     def _build_options(
-        self, plan: BookingPlan, judgement: PlanJudgement, at: datetime
+        self, plan: BookingPlan, judgement: Judgement, at: datetime
     ) -> tuple[FlightOption, ...]:
         """Return the ranked flights of the timetable; none if the plan breaches the policy."""
-        if not judgement.ok:
+        if judgement.verdict is Outcome.forbidden:
             return ()
         trip = plan.parameters
         offers = Timetable().list_offers(
@@ -156,14 +156,7 @@ class TripGenerator:
             at.timestamp(),
         )
         options = [offer.to_option(str(place)) for place, offer in enumerate(offers, 1)]
-        found = rank_options(
-            options,
-            plan,
-            self.policy,
-            self.passages,
-            today=at.date(),
-            confidence=self.confidence,
-        )
+        found = rank_by_rules(options, plan, self.rules, today=at.date())
         return tuple(
             each.model_copy(update={"option_id": str(place)}) for place, each in enumerate(found.options, 1)
         )

@@ -13,11 +13,11 @@ fail. A test in the same process calls `mint_token` instead.
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pydantic import ConfigDict, Field
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -25,7 +25,8 @@ from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.rng import make_uuid
-from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, Faults
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, ControlBody, Faults, FiniteJson
 from holdfast.web.sandbox_keys import SandboxIssuer, SandboxKeys
 
 ISSUER: Final = "https://clerk.sandbox.invalid"
@@ -39,7 +40,9 @@ ROLE_PREFIX: Final = "org:"
 LIFETIME_S: Final = 900.0
 KEYS_FILE: Final = "sandbox_clerk_keys.json"
 HEADERS: Final = {"x-sandbox": "holdfast-tripcortex-issuer", "cache-control": "no-store"}
-EMPLOYEE_FORM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+EMPLOYEE_FORM: Final = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+# Ten years, also for a token that has expired.
+MAX_LIFETIME_S: Final = 10 * 366 * 86_400
 
 Flaw = Literal[
     "expired",
@@ -52,6 +55,22 @@ Flaw = Literal[
     "other_organisation",
     "no_employee",
 ]
+
+
+class TokenBody(ControlBody):
+    """A token to issue. Further members override its claims."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, FiniteJson]
+
+    employee_id: str = Field(pattern=EMPLOYEE_FORM)
+    is_admin: bool = False
+    time_zone: str = ""
+    home_airport: str | None = None
+    lifetime_s: float = Field(default=LIFETIME_S, ge=-MAX_LIFETIME_S, le=MAX_LIFETIME_S)
+    version: Literal[1, 2] = 1
+    flaw: Flaw | None = None
+    iss: str = ISSUER
 
 
 @dataclass
@@ -125,13 +144,9 @@ class IssuerSandbox(SandboxIssuer):
 
     async def post_token(self, request: Request) -> Response:
         """Issue any token, also an invalid one: `{"employee_id": …, "is_admin": …, "flaw": …}`."""
-        body: dict[str, Any] = await request.json()
-        employee_id = str(body.pop("employee_id", ""))
-        if not EMPLOYEE_FORM.fullmatch(employee_id):
-            return JSONResponse(
-                {"error": "employee_id is missing or invalid", "sandbox": True}, 400, headers=HEADERS
-            )
-        return JSONResponse({"token": self.mint_token(employee_id, **body), "sandbox": True}, headers=HEADERS)
+        wanted = (await JsonBody(TokenBody)(request)).model_dump(exclude_unset=True)
+        token = self.mint_token(wanted.pop("employee_id"), **wanted)
+        return JSONResponse({"token": token, "sandbox": True}, headers=HEADERS)
 
 
 def build_issuer_app(sandbox: IssuerSandbox) -> Starlette:
@@ -143,7 +158,7 @@ def build_issuer_app(sandbox: IssuerSandbox) -> Starlette:
             Route("/sandbox/rotate", sandbox.rotate_key, methods=["POST"]),
             Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
         ],
-        exception_handlers=DISCONNECT_HANDLERS,
+        exception_handlers=ERROR_HANDLERS,
     )
 
 

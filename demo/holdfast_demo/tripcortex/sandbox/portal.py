@@ -25,10 +25,8 @@ The ledger outlives the process; so do offers, because their ids encode them.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import html
-import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,12 +37,19 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, ControlBody, Faults, FaultsBody, apply_faults
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import (
+    ERROR_HANDLERS,
+    ControlBody,
+    Faults,
+    FaultsBody,
+    apply_faults,
+)
 from holdfast_demo.tripcortex.sandbox.portal_ledger import Entry, PortalLedger
 from holdfast_demo.tripcortex.sandbox.portal_timetable import (
     CENT,
@@ -138,7 +143,6 @@ class PortalSandbox:
     offer_life_s: float = 3600.0
     seats: int = SEATS
     faults: Faults = field(default_factory=Faults)
-    slow_s: float = 0.0
     late_orders: int = 0
     late_s: float = 30.0
     knows_keys: bool = False
@@ -161,7 +165,7 @@ class PortalSandbox:
 
     async def post_search(self, request: Request) -> Response:
         """Answer the available offers of all pairs of airports."""
-        body = _parse_body(SearchBody, await _read_json(request))
+        body = await _read_body(SearchBody, request)
         trips = self._build_trip_requests(body)
         now = self.clock.now()
         found = [
@@ -179,7 +183,7 @@ class PortalSandbox:
 
         A late order is answered 504 now and sold `late_s` seconds later.
         """
-        body = _parse_body(OrderBody, await _read_json(request))
+        body = await _read_body(OrderBody, request)
         if self.late_orders:
             self.late_orders -= 1
             self._late_orders.append((self.clock.now() + self.late_s, body))
@@ -311,22 +315,21 @@ class PortalSandbox:
 
     async def set_faults(self, request: Request) -> Response:
         """Replace all faults, slowness and late orders by the body's."""
-        body = _parse_body(PortalFaultsBody, await _read_json(request))
-        self.slow_s, self.late_orders, self.late_s = body.slow_s, body.late_orders, body.late_s
-        self.faults = body.to_faults()
+        body = await JsonBody(PortalFaultsBody)(request)
+        self.late_orders, self.late_s, self.faults = body.late_orders, body.late_s, body.to_faults()
         return JSONResponse({})
 
     async def set_outage(self, request: Request) -> Response:
-        self.is_down = _parse_body(OutageBody, await _read_json(request)).is_down
+        self.is_down = (await JsonBody(OutageBody)(request)).is_down
         return JSONResponse({})
 
     async def set_payments(self, request: Request) -> Response:
         """Replace the travellers whose payments fail."""
-        self.declined = set(_parse_body(PaymentsBody, await _read_json(request)).declined)
+        self.declined = set((await JsonBody(PaymentsBody)(request)).declined)
         return JSONResponse({})
 
     async def set_prices(self, request: Request) -> Response:
-        self.price_factor = _parse_body(PricesBody, await _read_json(request)).factor
+        self.price_factor = (await JsonBody(PricesBody)(request)).factor
         return JSONResponse({})
 
     async def get_ledger(self, request: Request) -> Response:
@@ -344,16 +347,21 @@ class PortalSandbox:
             given = request.headers.get("x-api-key", "").encode(errors="replace")
             if self.api_key and not hmac.compare_digest(given, self.api_key.encode()):
                 return JSONResponse({"error": "unauthorized"}, status_code=401)
-            if self.slow_s:
-                await asyncio.sleep(self.slow_s)
-            self._sell_due_orders()
             if self.is_down:
                 return JSONResponse({"error": "maintenance"}, status_code=503)
             return await apply_faults(
-                self.faults, self.clock.now(), changes, lambda: _call_endpoint(endpoint, request)
+                self.faults, self.clock.now(), changes, lambda: self._call_endpoint(endpoint, request)
             )
 
         return answered
+
+    async def _call_endpoint(self, endpoint: Endpoint, request: Request) -> Response:
+        """Call the endpoint; answer a refusal as a response, so that faults apply to it too."""
+        self._sell_due_orders()
+        try:
+            return await endpoint(request)
+        except PortalRefused as refused:
+            return await _build_refusal(request, refused)
 
 
 def build_portal_app(sandbox: PortalSandbox) -> Starlette:
@@ -377,16 +385,8 @@ def build_portal_app(sandbox: PortalSandbox) -> Starlette:
             Route("/sandbox/prices", sandbox.set_prices, methods=["POST"]),
             Route("/sandbox/ledger", sandbox.get_ledger),
         ],
-        exception_handlers={PortalRefused: _build_refusal, **DISCONNECT_HANDLERS},
+        exception_handlers={PortalRefused: _build_refusal, **ERROR_HANDLERS},
     )
-
-
-async def _call_endpoint(endpoint: Endpoint, request: Request) -> Response:
-    """Call the endpoint; answer a refusal as a response, so that faults apply to it too."""
-    try:
-        return await endpoint(request)
-    except PortalRefused as refused:
-        return await _build_refusal(request, refused)
 
 
 async def _build_refusal(_: Request, error: Exception) -> Response:
@@ -395,18 +395,10 @@ async def _build_refusal(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.code, **error.more}, status_code=HTTP_STATUSES[error.code])
 
 
-async def _read_json(request: Request) -> Any:
-    """Return the body as JSON. Raise `PortalRefused` (invalid_request) if it is not JSON."""
-    try:
-        return json.loads(await request.body())
-    except (ValueError, RecursionError, ClientDisconnect):
-        raise PortalRefused(ports.INVALID_REQUEST, where="the body is not JSON") from None
-
-
-def _parse_body(kind: type[M], body: Any) -> M:
+async def _read_body(kind: type[M], request: Request) -> M:
     """Return the body as a model. Raise `PortalRefused` (invalid_request) with the invalid fields."""
     try:
-        return kind.model_validate(body)
+        return await JsonBody(kind)(request)
     except ValidationError as error:
         faults = error.errors(include_input=False, include_url=False, include_context=False)
         where = "; ".join(

@@ -7,6 +7,8 @@ could not resolve those that name a local dependency.
     sockets    the handshake of an employee's WebSocket  connections  frames posted by other processes
     bookings   request, follow, answer, approve, audit   audits       by time, and CSV exports
     policies   for admins                                csv_export   CSV that a spreadsheet does not execute
+    directory  for admins: SCIM users, and the CSV import
+    rules      the review of a policy's rules
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ from tripcortex.api.routes.audits import build_audit_routes
 from tripcortex.api.routes.auth import Gate, configure_errors
 from tripcortex.api.routes.bookings import build_approval_routes, build_booking_routes, build_decision_routes
 from tripcortex.api.routes.connections import build_connection_routes
+from tripcortex.api.routes.directory import (
+    build_directory_routes,
+    build_scim_description_routes,
+    build_scim_routes,
+)
 from tripcortex.api.routes.policies import build_policy_admin_routes, build_policy_routes
+from tripcortex.api.routes.rules import build_rule_decision_routes, build_rule_routes
 from tripcortex.api.routes.sockets import build_socket_routes
 from tripcortex.api.websocket.hub import Hub
 from tripcortex.settings import TripCortexSettings
@@ -36,6 +44,11 @@ def build_api_routes(stores: Stores) -> list[APIRouter]:
         build_audit_routes(gate),
         build_policy_routes(gate),
         build_policy_admin_routes(gate),
+        build_scim_routes(gate),
+        build_scim_description_routes(gate),
+        build_directory_routes(gate),
+        build_rule_routes(gate),
+        build_rule_decision_routes(gate),
     ]
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from holdfast.web import JsonBody
+from tripcortex.api.answer_view import AnswerView, build_answer_view
 from tripcortex.api.identity import Employee
 from tripcortex.api.routes.auth import Gate
 from tripcortex.api.routes.parameters import BookingId, RequestedPage
@@ -19,12 +20,14 @@ from tripcortex.api.routes.schemas import (
     ChoiceAsked,
     DecidedView,
     DecisionAsked,
+    PriceAsked,
     TripAsked,
     build_approval_view,
     build_audit_view,
     build_booking_view,
     build_decided_view,
 )
+from tripcortex.api.sentence_answers import SentenceAnswer
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking
 
@@ -37,16 +40,22 @@ def build_booking_routes(gate: Gate) -> APIRouter:
     @router.post(
         "/bookings",
         operation_id="requestTrip",
-        summary="Request a trip",
+        summary="Request a trip, or ask something",
         status_code=202,
         response_description="The request is accepted. Read the booking to follow its progress.",
+        responses={
+            200: {"model": AnswerView, "description": "The text asks for no new flight: its answer."},
+        },
     )
     async def request_trip(
         employee: Annotated[Employee, Depends(gate.employee)],
         body: Annotated[TripAsked, Depends(JsonBody(TripAsked))],
         response: Response,
-    ) -> BookingView:
-        booking = await trips.request(employee, body.text)
+    ) -> BookingView | AnswerView:
+        booking = await trips.request(employee, body.text, body.answer)
+        if isinstance(booking, SentenceAnswer):
+            response.status_code = 200
+            return build_answer_view(booking)
         response.headers["location"] = f"/bookings/{booking.booking_id}"
         return _build_view(gate, booking)
 
@@ -106,6 +115,18 @@ def build_decision_routes(gate: Gate) -> APIRouter:
         return _build_view(gate, await trips.answer(employee, booking_id, body.text, body.token))
 
     @router.post(
+        "/bookings/{booking_id}/price",
+        operation_id="settlePrice",
+        summary="Accept the new price of an approved flight, or search again",
+    )
+    async def settle_price(
+        employee: Annotated[Employee, Depends(gate.employee)],
+        booking_id: BookingId,
+        body: Annotated[PriceAsked, Depends(JsonBody(PriceAsked))],
+    ) -> BookingView:
+        return _build_view(gate, await trips.settle_price(employee, booking_id, body.decision, body.token))
+
+    @router.post(
         "/bookings/{booking_id}/cancel",
         operation_id="cancelBooking",
         summary="Cancel a booking before anything is bought",
@@ -120,7 +141,7 @@ def build_decision_routes(gate: Gate) -> APIRouter:
     @router.post(
         "/bookings/{booking_id}/approval",
         operation_id="decideBooking",
-        summary="Approve or refuse a breach of the policy, as the assigned approver",
+        summary="Approve or refuse a breach of the policy, as an approver who is asked",
     )
     async def decide(
         employee: Annotated[Employee, Depends(gate.employee)],

@@ -1,4 +1,4 @@
-"""Policy routes, for admins only: upload, list, replace, roll back and remove policies, and try a question.
+"""Policy routes, for admins only: upload, list, replace, roll back or forward, remove, and try a question.
 
 An upload is accepted (202) and ingested later: its status shows the progress, or why it failed.
 """
@@ -29,7 +29,15 @@ from tripcortex.api.routes.schemas import (
 from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
 from tripcortex.integrations.ai_models import open_embedding
 from tripcortex.model.policies import patterns
-from tripcortex.policies.ingestion import Upload, load_policy, remove, replace, roll_back, upload
+from tripcortex.policies.ingestion import (
+    Upload,
+    load_policy,
+    remove,
+    replace,
+    roll_back,
+    roll_forward,
+    upload,
+)
 from tripcortex.policies.retrieval import retrieve
 from tripcortex.policies.uploads import get_document_id
 
@@ -135,7 +143,7 @@ def build_policy_routes(gate: Gate) -> APIRouter:
     async def get_policy(
         employee: Annotated[Employee, Depends(gate.admin)], policy_id: PolicyId
     ) -> PolicyView:
-        return build_policy_view(await load_policy(stores, _parse_policy_id(policy_id)))
+        return build_policy_view(await load_policy(stores, parse_policy_id(policy_id)))
 
     @router.put(
         "/policies/{policy_id}",
@@ -150,7 +158,7 @@ def build_policy_routes(gate: Gate) -> APIRouter:
         file: Annotated[PolicyFile, Depends(PolicyFileBody(max_bytes))],
         response: Response,
     ) -> PolicyView:
-        document_id = await get_document_id(stores, _parse_policy_id(policy_id))
+        document_id = await get_document_id(stores, parse_policy_id(policy_id))
         policy = await replace(stores, document_id, _build_upload(file, employee), max_bytes=max_bytes)
         response.headers["location"] = f"/policies/{policy.id}"
         return build_policy_view(policy)
@@ -171,7 +179,17 @@ def build_policy_admin_routes(gate: Gate) -> APIRouter:
     async def roll_back_policy(
         employee: Annotated[Employee, Depends(gate.admin)], policy_id: EditionId
     ) -> PolicyView:
-        return build_policy_view(await roll_back(stores, _parse_policy_id(policy_id)))
+        return build_policy_view(await roll_back(stores, parse_policy_id(policy_id)))
+
+    @router.post(
+        "/policies/{policy_id}/rollforward",
+        operation_id="rollForwardPolicy",
+        summary="Put the next edition back into service, after a rollback",
+    )
+    async def roll_forward_policy(
+        employee: Annotated[Employee, Depends(gate.admin)], policy_id: EditionId
+    ) -> PolicyView:
+        return build_policy_view(await roll_forward(stores, parse_policy_id(policy_id)))
 
     @router.delete(
         "/policies/{policy_id}",
@@ -183,7 +201,7 @@ def build_policy_admin_routes(gate: Gate) -> APIRouter:
     async def remove_policy(
         employee: Annotated[Employee, Depends(gate.admin)], policy_id: PolicyId
     ) -> Response:
-        await remove(stores, _parse_policy_id(policy_id))
+        await remove(stores, parse_policy_id(policy_id))
         return Response(status_code=204)
 
     @router.post(
@@ -206,7 +224,7 @@ def build_policy_admin_routes(gate: Gate) -> APIRouter:
     return router
 
 
-def _parse_policy_id(given: str) -> UUID:
+def parse_policy_id(given: str) -> UUID:
     """Return the UUID of a policy. Raise `NotFound` if it is not one."""
     try:
         return UUID(given)

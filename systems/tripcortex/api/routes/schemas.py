@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from holdfast.core.errors import InternalError
+from tripcortex.domain.policy_rules.approvals import to_staged
 from tripcortex.model.entities import (
     Approval,
     AuditEvent,
@@ -24,11 +25,12 @@ from tripcortex.model.entities import (
     Failure,
     FlightOption,
     OpenQuestion,
+    Repricing,
 )
 from tripcortex.model.policies.schema import Policy, PolicyStatus
 from tripcortex.workers.steps.serializers import option_to_json
 
-WaitsFor = Literal["choice", "answer", "approval"]
+WaitsFor = Literal["choice", "answer", "approval", "price"]
 
 
 # What a booking waits for, by its state in the flow.
@@ -36,6 +38,7 @@ WAITS_FOR: Final[Mapping[str, WaitsFor]] = {
     "options_presented": "choice",
     "asking": "answer",
     "approving": "approval",
+    "repriced": "price",
 }
 
 
@@ -50,7 +53,10 @@ class BookingView(View):
     status: BookingStatus
     waits_for: WaitsFor | None = Field(
         default=None,
-        description="What it waits for: the employee's choice or answer, or an approver's approval.",
+        description=(
+            "What it waits for: the employee's choice or answer, the approvers' approval, or whether the "
+            "employee accepts a new price."
+        ),
     )
     user_request: str
     notes: list[str] = Field(default=[], description="What the planner interpreted or ignored.")
@@ -59,6 +65,7 @@ class BookingView(View):
     selected_option: FlightOption | None = None
     question: OpenQuestion | None = None
     approval: Approval | None = None
+    repricing: Repricing | None = None
     failure: Failure | None = None
     confirmation_number: str | None = None
     e_ticket_number: str | None = None
@@ -79,6 +86,16 @@ class BookingPage(View):
     cursor: str | None = Field(default=None, description="The cursor of the next page; null on the last.")
 
 
+class ApproverView(View):
+    """An approver whom the policy names, and what was decided for them."""
+
+    word: str
+    stage: int
+    people: list[str]
+    decision: str | None = None
+    decided_by: str | None = None
+
+
 class ApprovalView(View):
     """The option and breaches that an approver decides about, without the rest of the booking."""
 
@@ -87,7 +104,11 @@ class ApprovalView(View):
     option: dict[str, Any] = Field(description="The chosen flight, as in a booking's options.")
     breaches: list[Breach] = Field(description="The breaches of the policy, with citations.")
     due_at: datetime
-    at_deadline: str = Field(description="The decision if the approver does not answer: approve or refuse.")
+    at_deadline: str = Field(description="The decision if no approver answers: approve or refuse.")
+    price_usd: Decimal
+    stage: int = Field(description="The current stage, from 1.")
+    stages: int
+    approvers: list[ApproverView] = Field(description="The approvers of all stages, in the policy's words.")
 
 
 class DecidedView(View):
@@ -164,6 +185,16 @@ class Tried(View):
     passages: list[Passage]
 
 
+class ImportView(View):
+    """The difference between a CSV file and the directory."""
+
+    added: tuple[str, ...] = Field(description="The ids of new employees.")
+    changed: tuple[str, ...]
+    removed: tuple[str, ...] = Field(description="Employees whom the file left out, now inactive.")
+    unchanged: int
+    is_dry_run: bool = Field(description="Nothing was written.")
+
+
 # --- request bodies -----------------------------------------------------------------------------------------
 
 
@@ -185,6 +216,12 @@ class RequestBody(BaseModel):
 
 class TripAsked(RequestBody):
     text: str = Field(min_length=1, max_length=20_000, description="Where to, when, and your preferences.")
+    answer: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=500,
+        description="The answer to the question whether to book, asked about the same text: yes or no.",
+    )
 
 
 class ChoiceAsked(RequestBody):
@@ -202,11 +239,18 @@ class CancelAsked(RequestBody):
 
 
 class DecisionAsked(RequestBody):
-    """A decision by the assigned approver."""
+    """A decision by a person who is asked to approve."""
 
     employee_id: str = Field(min_length=1, max_length=128, description="The owner of the booking.")
     decision: str = Field(pattern="^(approve|refuse)$")
     reason: str = Field(default="", max_length=200)
+    token: Token = None
+
+
+class PriceAsked(RequestBody):
+    """The traveller's answer to a new price of an approved flight."""
+
+    decision: str = Field(pattern="^(accept|search)$")
     token: Token = None
 
 
@@ -221,9 +265,10 @@ def build_booking_view(booking: Booking, token: str | None = None) -> BookingVie
     """Return the owner's view of a booking; `token` answers its current wait."""
     shown = {name: getattr(booking, name) for name in BookingView.model_fields if hasattr(booking, name)}
     waits_for = WAITS_FOR.get(booking.flow_state)
-    return BookingView.model_validate(
-        {**shown, "waits_for": waits_for, "due_at": booking.flow_due, "token": token}
-    )
+    # The wait ends earlier for an escalation, which is no deadline.
+    is_approving = waits_for == "approval" and booking.approval is not None
+    due_at = booking.approval.due_at if is_approving and booking.approval else booking.flow_due
+    return BookingView.model_validate({**shown, "waits_for": waits_for, "due_at": due_at, "token": token})
 
 
 def build_approval_view(booking: Booking) -> ApprovalView:
@@ -240,6 +285,20 @@ def build_approval_view(booking: Booking) -> ApprovalView:
         breaches=option.breaches,
         due_at=approval.due_at,
         at_deadline=approval.at_deadline,
+        price_usd=option.price_usd,
+        stage=approval.stage + 1,
+        stages=max(len(approval.stages), 1),
+        approvers=[
+            ApproverView(
+                word=ask.word,
+                stage=position,
+                people=ask.people,
+                decision=ask.decision,
+                decided_by=ask.decided_by,
+            )
+            for position, stage in enumerate(to_staged(approval).stages, 1)
+            for ask in stage.asks
+        ],
     )
 
 

@@ -1,11 +1,13 @@
 """The actions that clients send over a WebSocket: their schemas, `parse_action`, and the `ActionHandler`.
 
     {"action": "request", "text": "Boston to Chicago next Tuesday"}
+                        with `answer`: to the question whether to book
     {"action": "choose", "bookingId": "…", "optionId": "…"}     with `token`: only the wait of that token
     {"action": "answer", "bookingId": "…", "text": "…"}         likewise
+    {"action": "price", "bookingId": "…", "decision": "accept"}  or "search"; likewise
     {"action": "cancel", "bookingId": "…"}
     {"action": "decide", "bookingId": "…", "employeeId": "…", "decision": "approve"}
-                        or "refuse"; by the assigned approver
+                        or "refuse"; by an approver who is asked
     {"action": "ack", "messageId": "…"}
     {"action": "resume"}                    send all unacknowledged messages again
     {"action": "renew", "token": "…"}       a new token of the same employee, before the old one expires
@@ -25,7 +27,9 @@ from pydantic.alias_generators import to_camel
 from holdfast import Stores
 from holdfast.core.errors import InvalidRequest
 from holdfast.model.ulids import Ulid
+from tripcortex.api.answer_view import build_answer_view
 from tripcortex.api.identity import Authenticator, Employee
+from tripcortex.api.sentence_answers import SentenceAnswer
 from tripcortex.api.trips import ULID_FORM, Trips
 from tripcortex.model import patterns
 from tripcortex.model.entities import Booking
@@ -33,6 +37,7 @@ from tripcortex.model.entities import Booking
 MAX_TEXT_CHARS: Final = 20_000
 MAX_ID_CHARS: Final = 64
 MAX_EMPLOYEE_CHARS: Final = 128
+MAX_ANSWER_CHARS: Final = 500
 MAX_TOKEN_CHARS: Final = 16_384
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
@@ -52,8 +57,11 @@ class Action(BaseModel):
 
 
 class RequestTrip(Action):
+    """A sentence; `answer` answers the question whether to book, which was asked about the same sentence."""
+
     action: Literal["request"]
     text: Text
+    answer: Annotated[str, Field(min_length=1, max_length=MAX_ANSWER_CHARS)] | None = None
 
 
 class ChooseOption(Action):
@@ -67,6 +75,15 @@ class AnswerQuestion(Action):
     action: Literal["answer"]
     booking_id: Id
     text: Text
+    token: Token | None = None
+
+
+class SettlePrice(Action):
+    """The answer to a new price of an approved flight."""
+
+    action: Literal["price"]
+    booking_id: Id
+    decision: Literal["accept", "search"]
     token: Token | None = None
 
 
@@ -113,6 +130,7 @@ AnyAction = (
     RequestTrip
     | ChooseOption
     | AnswerQuestion
+    | SettlePrice
     | CancelBooking
     | DecideBooking
     | Acknowledge
@@ -152,13 +170,16 @@ class ActionHandler:
         employee = client.employee
         match action:
             case RequestTrip():
-                return _to_answer(await self._trips.request(employee, action.text))
+                return _to_answer(await self._trips.request(employee, action.text, action.answer))
             case ChooseOption():
                 chosen = (action.booking_id, action.option_id, action.token)
                 return _to_answer(await self._trips.choose(employee, *chosen))
             case AnswerQuestion():
                 answered = (action.booking_id, action.text, action.token)
                 return _to_answer(await self._trips.answer(employee, *answered))
+            case SettlePrice():
+                settled = (action.booking_id, action.decision, action.token)
+                return _to_answer(await self._trips.settle_price(employee, *settled))
             case CancelBooking():
                 return _to_answer(await self._trips.cancel(employee, action.booking_id, action.reason))
             case DecideBooking():
@@ -197,6 +218,8 @@ class ActionHandler:
         return {"expiresAt": int(fresh.expires_at)}
 
 
-def _to_answer(booking: Booking) -> Mapping[str, Any]:
-    """Return the fields of an answer about a booking: its id and status."""
+def _to_answer(booking: Booking | SentenceAnswer) -> Mapping[str, Any]:
+    """Return the fields of an answer about a booking: its id and status; or of a sentence's answer."""
+    if isinstance(booking, SentenceAnswer):
+        return build_answer_view(booking).model_dump(mode="json", by_alias=True)
     return {"bookingId": booking.booking_id, "status": booking.status.value}

@@ -30,6 +30,8 @@ MAX_FIGURES: Final = 40
 _FRAME_SHARE: Final = 0.6
 # If words cover more than this share, a frame is around a text.
 _WORDS_SHARE: Final = 0.45
+# Labels of a drawing are shorter than lines of a text.
+_MIN_LINE_WORDS: Final = 7
 _BACKGROUND_SHARE: Final = 0.8
 _LABEL_NEAR: Final = 12.0
 _MAX_LABEL_WORDS: Final = 3
@@ -55,13 +57,21 @@ def find_figures(
         if any(other.box.touches(box) for other in found):
             continue
         inside = [word for word in words if box.contains(word.box)]
-        if not is_picture and _area([word.box for word in inside]) > _WORDS_SHARE * box.width * box.height:
+        if not is_picture and _is_frame(box, inside):
             continue
         labels = _labels(box, [word for word in words if not box.contains(word.box)], body_size)
         taken = (*inside, *(word for label in labels for word in label.words))
         whole = enclose([box, *(label.box for label in labels)])
         found.append(FoundFigure(whole, _subtype(is_picture, taken), taken))
     return found
+
+
+def _is_frame(box: Rect, words: Sequence[Word]) -> bool:
+    """Return whether drawings are around a text: words cover much of the box, or most are in long lines."""
+    if _area([word.box for word in words]) > _WORDS_SHARE * box.width * box.height:
+        return True
+    lines = (len(line.words) for line in split_into_segments(words))
+    return 2 * sum(count for count in lines if count >= _MIN_LINE_WORDS) > len(words)
 
 
 def _pictures(page: PageContent, words: Sequence[Word]) -> Iterator[tuple[Rect, bool]]:

@@ -31,6 +31,10 @@ _MIN_COLUMN_LINES_OTHER: Final = 2
 MAX_ATOMS_IN_COLUMNS: Final = 2_000
 
 _BROKEN: Final = re.compile(r"([^\W\d_]+)[-\u00ad]$")
+# Words before a hyphen that hardly ever begin a longer word.
+_COMPOUNDING: Final = frozenset(
+    {"non", "self", "cross", "multi", "semi", "mid", "well", "half", "round", "long"}
+)
 _LOWER_START: Final = re.compile(r"^([^\W\d_]+)")
 
 
@@ -83,7 +87,7 @@ class Vocabulary:
     def join_hyphenated(self, first: str, second: str) -> str:
         """Join the parts of a word split at a line's end; keep the hyphen of a compound word."""
         one, other = first.lower(), second.lower()
-        is_compound = f"{one}-{other}" in self.words or {one, other} <= self.words
+        is_compound = f"{one}-{other}" in self.words or one in _COMPOUNDING or {one, other} <= self.words
         return f"{first}-{second}" if is_compound and one + other not in self.words else first + second
 
 

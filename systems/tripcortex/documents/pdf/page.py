@@ -1,7 +1,7 @@
 """Reads one page of a PDF with PDFium as plain values: words, ruled lines, drawings, pictures, crops.
 
-Only this module and `reader` use PDFium. Values are in points from the upper left corner of the page as
-displayed, rotated pages included. `tables`, `figures` and `layout` interpret them.
+Only this module, `structure` and `reader` use PDFium. Values are in points from the upper left corner of the
+page as displayed, rotated pages included. `tables`, `figures` and `layout` interpret them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import pypdfium2 as pdfium  # type: ignore[import-untyped]
 import pypdfium2.raw as raw  # type: ignore[import-untyped]
+
+from .structure import StructureElement, read_structure
 
 # PDFium is not thread-safe: one call at a time in a process.
 PDFIUM: Final = threading.RLock()
@@ -101,7 +103,10 @@ def enclose(boxes: list[Rect]) -> Rect:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word. `base` is the height of its baseline, `order` its position in the file."""
+    """A word. `base` is the height of its baseline, `order` its position in the file.
+
+    `content_id` is its marked content id, which the page's structure refers to; -1 without one.
+    """
 
     text: str
     box: Rect
@@ -109,6 +114,7 @@ class Word:
     is_bold: bool
     base: float
     order: int
+    content_id: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,7 @@ class PageContent:
     rules: tuple[Rect, ...]
     drawings: tuple[Drawing, ...]
     pictures: tuple[Rect, ...]
+    structure: StructureElement | None = None
 
 
 def read_page(document: pdfium.PdfDocument, index: int) -> PageContent:
@@ -144,7 +151,8 @@ def read_page(document: pdfium.PdfDocument, index: int) -> PageContent:
             place = _build_transform(page)
             words = tuple(_words(page, place, index))
             rules, drawings, pictures = _shapes(page, place, Rect(0, 0, width, height))
-            return PageContent(index + 1, width, height, words, rules, drawings, pictures)
+            structure = read_structure(page)
+            return PageContent(index + 1, width, height, words, rules, drawings, pictures, structure)
         finally:
             page.close()
 
@@ -277,7 +285,9 @@ def _word(
         x, y = ctypes.c_double(), ctypes.c_double()
         raw.FPDFText_GetCharOrigin(text, first, x, y)
         base = place(x.value, y.value)[1]
-        yield Word(written, box, _size(text, first), _is_bold(text, first), base, first)
+        owner = raw.FPDFText_GetTextObject(text, first)
+        content_id = raw.FPDFPageObj_GetMarkedContentID(owner) if owner else -1
+        yield Word(written, box, _size(text, first), _is_bold(text, first), base, first, content_id)
 
 
 def _size(text: pdfium.PdfTextPage, index: int) -> float:

@@ -34,8 +34,8 @@ from tripcortex.documents.ports import (
 )
 from tripcortex.documents.sections import Sections
 
-from .blocks import Typography, measure_typography
-from .drafts import Draft, build_drafts, join_continued, repeat_header, text_columns
+from .blocks import Typography
+from .drafts import Draft, build_drafts, join_continued, measure_typography, repeat_header
 from .page import PDFIUM, PageContent, PageTooLarge, count_letters, read_page, render_crop
 from .running_headers import remove_running_headers
 
@@ -143,10 +143,7 @@ def _measure_typography(document: pdfium.PdfDocument) -> Typography:
     """Measure the typography on about twelve pages spread over the document."""
     pages = len(document)
     step = max(1, pages // _PAGES_LEARNT_FROM)
-    columns = (
-        column for index in range(0, pages, step) for column in text_columns(read_page(document, index))
-    )
-    return measure_typography(columns)
+    return measure_typography(read_page(document, index) for index in range(0, pages, step))
 
 
 # --- page by page -------------------------------------------------------------------------------------------

@@ -1,16 +1,15 @@
-"""Tables on a page, found by their ruled lines: a full grid, or horizontal lines only. Pure functions.
+"""Tables on a page with a full grid of lines. Pure functions.
 
-A table without any line looks like text in columns, and is read as lines of text.
+`aligned_tables` finds the others.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .layout import Vocabulary, build_line, join_words, split_into_segments
+from .layout import Vocabulary, join_words
 from .page import PageContent, Rect, Word, enclose
 
 # Lines at most this far apart count as one line, and as touching.
@@ -19,18 +18,19 @@ _NEAR: Final = 2.5
 _FILLED: Final = 0.4
 # A page with more lines than these is a drawing.
 _MAX_LINES: Final = 1_000
-_ALIGNED: Final = 4.0
-# In a table without vertical lines, the gap between columns in letter sizes.
-_COLUMN_GAP: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table. `edges` are the borders of its columns: its continuation on the next page has the same."""
+    """A table. `edges` are the borders of its columns: its continuation on the next page has about the same.
+
+    `has_header` is True if the page sets the first row apart from the others.
+    """
 
     box: Rect
     rows: tuple[tuple[str, ...], ...]
     edges: tuple[float, ...]
+    has_header: bool = False
 
 
 def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
@@ -41,8 +41,8 @@ def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
 
 
-def find_tables(page: PageContent, vocabulary: Vocabulary) -> list[FoundTable]:
-    """Return the tables of a page from top to bottom.
+def find_grid_tables(page: PageContent, vocabulary: Vocabulary) -> list[FoundTable]:
+    """Return the tables of a page with a full grid, from top to bottom.
 
     A page with more than 1,000 lines is a drawing and has none.
     """
@@ -51,16 +51,9 @@ def find_tables(page: PageContent, vocabulary: Vocabulary) -> list[FoundTable]:
     if len(across) + len(down) > _MAX_LINES:
         return []
     found: list[FoundTable] = []
-    loose: list[Rect] = []
     for grid in _group_connected([*across, *down]):
         table = _lattice(grid, page.words, vocabulary)
         if table:
-            found.append(table)
-        else:
-            loose += [rule for rule in grid if rule.height == 0]
-    for stack in _stacks(loose):
-        table = _build_ruled_table(stack, page.words, vocabulary)
-        if table and not any(table.box.touches(other.box) for other in found):
             found.append(table)
     return sorted(found, key=lambda table: table.box.top)
 
@@ -152,7 +145,10 @@ def _lattice(grid: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) ->
     ]
     if not _is_filled(rows):
         return None
-    return _table(box, _repeat_spans(rows, xs, ys, across), tuple(xs))
+    first = [word.is_bold for (row, _), cell in cells.items() if row == 0 for word in cell]
+    others = [word.is_bold for (row, _), cell in cells.items() if row > 0 for word in cell]
+    has_header = bool(first) and all(first) and not all(others)
+    return _table(box, _repeat_spans(rows, xs, ys, across), tuple(xs), has_header=has_header)
 
 
 def _cell(
@@ -191,88 +187,17 @@ def _repeat_spans(
     return rows
 
 
-def _table(box: Rect, rows: list[list[str]], edges: tuple[float, ...]) -> FoundTable | None:
+def _table(
+    box: Rect, rows: list[list[str]], edges: tuple[float, ...], *, has_header: bool
+) -> FoundTable | None:
     """Return the table without empty rows and columns; None if fewer than two of either are left."""
     kept = [row for row in rows if any(row)]
     columns = [place for place in range(len(rows[0])) if any(row[place] for row in kept)]
     if len(kept) < 2 or len(columns) < 2:
         return None
-    return FoundTable(box, tuple(tuple(row[place] for place in columns) for row in kept), edges)
+    return FoundTable(box, tuple(tuple(row[place] for place in columns) for row in kept), edges, has_header)
 
 
 def _is_filled(rows: list[list[str]]) -> bool:
     """Return whether at least 40 % of the cells have text."""
     return sum(bool(cell) for row in rows for cell in row) >= _FILLED * len(rows) * len(rows[0])
-
-
-# --- lines across only --------------------------------------------------------------------------------------
-
-
-def _stacks(across: list[Rect]) -> list[list[Rect]]:
-    """Return groups of at least three lines of one length above each other."""
-    stacks: list[list[Rect]] = []
-    for rule in sorted(across, key=lambda rule: rule.top):
-        for stack in stacks:
-            if abs(stack[0].left - rule.left) <= _ALIGNED and abs(stack[0].right - rule.right) <= _ALIGNED:
-                stack.append(rule)
-                break
-        else:
-            stacks.append([rule])
-    return [stack for stack in stacks if len(stack) >= 3]
-
-
-def _build_ruled_table(stack: list[Rect], words: Sequence[Word], vocabulary: Vocabulary) -> FoundTable | None:
-    """Return the table between horizontal lines only, with columns at the gaps of its words, or None.
-
-    If only the header is ruled off, each line with text in the first column starts a row.
-    """
-    box = enclose(stack)
-    inside = [word for word in words if box.contains(word.box)]
-    if not inside:
-        return None
-    edges = _column_edges(inside, box)
-    ys = _distinct(rule.top for rule in stack)
-    bands = [
-        [word for word in inside if top <= word.box.middle[1] < end] for top, end in itertools.pairwise(ys)
-    ]
-    bands = [band for band in bands if band]
-    if len(edges) < 3 or len(bands) < 2:
-        return None
-    rows = [_split(band, edges, vocabulary) for band in bands]
-    if len(bands) == 2:
-        rows = [rows[0], *_rows_of(bands[1], edges, vocabulary)]
-    return _table(box, rows, tuple(edges)) if _is_filled(rows) else None
-
-
-def _column_edges(words: list[Word], box: Rect) -> list[float]:
-    """Return the borders of the columns: the middles of the gaps that no word crosses, and both ends."""
-    edges = [box.left]
-    reached: float | None = None
-    for word in sorted(words, key=lambda word: word.box.left):
-        if reached is not None and word.box.left - reached >= _COLUMN_GAP * word.size:
-            edges.append((reached + word.box.left) / 2)
-        reached = word.box.right if reached is None else max(reached, word.box.right)
-    return [*edges, box.right]
-
-
-def _split(words: list[Word], edges: list[float], vocabulary: Vocabulary) -> list[str]:
-    """Return the text of each column of a row."""
-    return [
-        join_words([word for word in words if left <= word.box.middle[0] < right], vocabulary)
-        for left, right in itertools.pairwise(edges)
-    ]
-
-
-def _rows_of(band: list[Word], edges: list[float], vocabulary: Vocabulary) -> list[list[str]]:
-    """Split a band into rows: each line with text in the first column starts a row."""
-    rows: list[list[Word]] = []
-    tops = _distinct(segment.box.middle[1] for segment in split_into_segments(band))
-    for place, top in enumerate(tops):
-        end = tops[place + 1] if place + 1 < len(tops) else float("inf")
-        line = [word for word in band if top - _NEAR <= word.box.middle[1] < end - _NEAR]
-        if not line:
-            continue
-        if not rows or build_line(line).box.left < edges[1]:
-            rows.append([])
-        rows[-1] += line
-    return [_split(row, edges, vocabulary) for row in rows]

@@ -11,6 +11,7 @@ import re
 from functools import cache
 from typing import Final
 
+from tripcortex.domain.planner import gazetteer
 from tripcortex.domain.planner.gazetteer import read_table
 from tripcortex.domain.planner.text_normalization import normalize_text
 
@@ -21,14 +22,26 @@ _AVOIDING_LEAD: Final = re.compile(
 )
 _PREFERRING_LEAD: Final = re.compile(
     r"\b(?:prefer(?:ably|ring|red|ence)?(?: is| "
-    r"for)?|ideally|on|with|by|fly(?:ing)?|using|use|take|taking|like|love|choose|carrier"
+    r"for)?|ideally|on|with|by|fly(?:ing)?|using|use|take|taking|like|love|choose|book|carrier"
     r"|airlines?)(?: (?:to|on|with|by|fly|flying|use|the|an?|is))* $"
 )
 # The employee has no preference: the carrier is neither preferred nor avoided.
 _INDIFFERENT_LEAD: Final = re.compile(
     r"\b(?:no|without)(?: \w+)? (?:preference|need)(?: for| of)?(?: the)? $|\bdont (?:need|mind) $"
 )
+_PLACE_LEAD: Final = re.compile(r"\b(?:to|from|in|via|into|of|visit|the|book) $")
+_PHRASE_START: Final = re.compile(r"(?:^|[|,:-] |@\d+ |%[01] )$")
+_PHRASE_END: Final = re.compile(r" *(?:$|[|,]|@\d)| (?:y|only|pls|please|if possible|preferred|or|and)\b")
+_OPENING_AFTER: Final = re.compile(r" (?:to|from|out of|into)\b")
+_CODE_CHARS: Final = 2
+_CODE_WORDS: Final = frozenset(
+    "as at am ai so is us to my it id hi ok me or in kl ac no be we he do go up by an if of on pm".split()
+)
 _CARRIER_BEFORE: Final = re.compile(r"%[01](?: ,| or| and| /)+ $")
+# "Not Frontier, United is fine".
+_APPROVED_AFTER: Final = re.compile(
+    r" (?:is |are |would be )?(?:ok|okay|fine|good|preferred|acceptable|works)\b"
+)
 _CONJUNCTION: Final = re.compile(r"(?: ,| or| and| /)+ ")
 _FLIGHT_WORD_AFTER: Final = re.compile(r" (?:flights?|preferred|if possible|please|only|tickets?)\b")
 _NOT_A_CARRIER_AFTER: Final = re.compile(r" (?:states|kingdom|arab|nations|food|beer|cheese)\b")
@@ -76,6 +89,8 @@ def _classify(before: str, match: re.Match[str], after: str) -> str | None:
     """
     if _NOT_A_CARRIER_AFTER.match(after) or _INDIFFERENT_LEAD.search(before):
         return None
+    if _APPROVED_AFTER.match(after):
+        return "%0"
     if beside := _CARRIER_BEFORE.search(before):
         return beside[0][:2]
     if _AVOIDING_LEAD.search(before):
@@ -84,10 +99,27 @@ def _classify(before: str, match: re.Match[str], after: str) -> str | None:
     joint = _CONJUNCTION.match(after)
     following = _compile_name_pattern().match(after, joint.end()) if joint else None
     is_named = is_named or (following is not None and following[1] in _load_full_names())
+    if gazetteer.find_regions(match[1]) and not match[2] and _PLACE_LEAD.search(before):
+        return None
+    if _is_isolated(before, match[1], after):
+        return "%0"
     is_followed = (
         after.startswith(" preferred") if is_carrier(match[1]) else bool(_FLIGHT_WORD_AFTER.match(after))
     )
     return "%0" if is_named or is_followed or _PREFERRING_LEAD.search(before) else None
+
+
+def _is_isolated(before: str, name: str, after: str) -> bool:
+    """Return whether a carrier's name is a phrase of its own ("…, Alaska"), or opens it ("TAP to Porto").
+
+    A code that is also a word or a state is not.
+    """
+    if len(name) == _CODE_CHARS and (name in _CODE_WORDS or gazetteer.find_regions(name)):
+        return False
+    if not _PHRASE_START.search(before):
+        return False
+    opens = bool(_OPENING_AFTER.match(after)) and not gazetteer.find_regions(name)
+    return opens or bool(_PHRASE_END.match(after))
 
 
 @cache

@@ -24,7 +24,8 @@ W: Final = (
     r"|sun(?:day)?)"
 )
 M: Final = (
-    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
 D: Final = r"(\d{1,2})(?:st|nd|rd|th)?"
@@ -36,6 +37,18 @@ _CENTURY: Final = 100
 _DECADE_DIGITS: Final = 2
 _MAX_MONTHS: Final = 12
 
+_WEEKS_OF_MONTH: Final = ("first", "second", "third", "fourth", "last")
+_NTH_WEEKDAY: Final = f"({'|'.join(_WEEKS_OF_MONTH)})"
+_NUMBERS: Final = re.compile(r"(?<![\d$€£/.])(\d{1,2})[/-](\d{1,2})(?=[/-]\d{2,4}(?![\d/])|(?![\d/-]))")
+_NAMED_WEEK: Final = re.compile(r"\b(?:on |in )?(next|this) week\b")
+_WEEKDAY_OF_WEEK: Final = re.compile(
+    rf"\b{W}s? (?:of )?(?:next|this) week\b|\b(?:next|this) week(?: on)? {W}\b"
+)
+_BARE_WEEKDAY: Final = re.compile(
+    rf"(?<!next )(?<!this )(?<!last )(?<!coming )(?<!following )(?<!every )(?<!that )\b{W}\b(?! ?,? (?:the "
+    rf")?\d)"
+)
+
 DayTuple = tuple[Day, ...]
 DayBuilder = Callable[[re.Match[str], bool | None], DayTuple]
 
@@ -46,7 +59,8 @@ def mark_days(text: str, day_first: bool | None) -> tuple[str, list[Day], list[t
     `day_first` says whether 3/4 is in April; None if unknown.
     """
     spans: list[tuple[int, int, DayTuple]] = []
-    left = text
+    left = text = _spread_week(text)
+    day_first = _infer_order(text) if day_first is None else day_first
     for pattern, maker in _PATTERNS:
         for match in pattern.finditer(left):
             made = maker(match, day_first)
@@ -64,6 +78,25 @@ def mark_days(text: str, day_first: bool | None) -> tuple[str, list[Day], list[t
         pieces += [text[at:start], " ", " ".join(f"@{first + offset}" for offset in range(len(made))), " "]
         at = end
     return re.sub(r" +", " ", "".join(pieces) + text[at:]), found, tied
+
+
+def _infer_order(text: str) -> bool | None:
+    """Return whether the day comes first in the dates of the text, by a number over 12; None if unknown."""
+    orders = {
+        int(match[1]) > _MAX_MONTHS
+        for match in _NUMBERS.finditer(text)
+        if (int(match[1]) > _MAX_MONTHS) != (int(match[2]) > _MAX_MONTHS)
+    }
+    return orders.pop() if len(orders) == 1 else None
+
+
+def _spread_week(text: str) -> str:
+    """Return the text with the week at each weekday: "next week: Wednesday to Friday"."""
+    week = _NAMED_WEEK.search(text)
+    if week is None or _WEEKDAY_OF_WEEK.search(text) or not _BARE_WEEKDAY.search(text):
+        return text
+    rest = f"{text[: week.start()]} {text[week.end() :]}"
+    return _BARE_WEEKDAY.sub(rf"\1 {week[1]} week", rest)
 
 
 def _parse_weekday(word: str | None) -> int | None:
@@ -108,7 +141,15 @@ def _numeric(match: re.Match[str], day_first: bool | None) -> DayTuple:
     orders = {None: ((one, other), (other, one)), True: ((other, one),), False: ((one, other),)}[day_first]
     possible = [order for order in dict.fromkeys(orders) if 1 <= order[0] <= _MAX_MONTHS]
     read = [_build_day(match[0], month, day, year) for month, day in possible]
-    return (days.any_of(match[0], read, is_vague=len(read) > 1),)
+    return (days.any_of(match[0], read, is_vague=len(read) > 1 and year is None),)
+
+
+def _weekday_numeric(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build the day of "Mon 30/11": the weekday decides which number is the month."""
+    one, other, of_week = int(match["one"]), int(match["other"]), _parse_weekday(match["week"])
+    orders = [order for order in dict.fromkeys(((one, other), (other, one))) if 1 <= order[0] <= _MAX_MONTHS]
+    read = [_build_day(match[0], month, day, match["year"], of_week) for month, day in orders]
+    return (days.any_of(match[0], read, is_vague=False),)
 
 
 def _month_range(match: re.Match[str], _: bool | None) -> DayTuple:
@@ -159,6 +200,12 @@ def _nth(match: re.Match[str], _: bool | None) -> DayTuple:
     )
 
 
+def _nth_weekday(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build the day of "the first Monday in December"."""
+    week = _WEEKS_OF_MONTH.index(match[1])
+    return (days.weekday_of_month(match[0], week, _parse_weekday(match[2]) or 0, _parse_month(match[3])),)
+
+
 def _plain(build: Callable[[re.Match[str]], Day]) -> DayBuilder:
     """Return a `DayBuilder` from a function that needs only the match and builds one day."""
     return lambda match, _: (build(match),)
@@ -182,6 +229,11 @@ def _weeks_from(match: re.Match[str]) -> Day:
     return days.weekday_ahead(match[0], _parse_weekday(match[2]) or 0, parse_number(match[1]))
 
 
+def _weeks_from_one(match: re.Match[str]) -> Day:
+    """Return the day of "a fortnight on Friday"."""
+    return days.weekday_ahead(match[0], _parse_weekday(match[2]) or 0, _unit_days(match[1]) // days.WEEK)
+
+
 def _in_weeks(match: re.Match[str]) -> Day:
     """Build the day of "Friday in two weeks"."""
     return days.weekday_of_week(match[0], _parse_weekday(match[1]) or 0, parse_number(match[2]))
@@ -198,6 +250,11 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
     (re.compile(pattern), maker)
     for pattern, maker in (
         (r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b", _iso),
+        (
+            rf"\b(?P<week>{W}) ?,? (?P<one>\d{{1,2}})/(?P<other>\d{{1,2}})(?:/(?P<year>\d{{4}}|"
+            rf"\d\d))?(?![\d/])",
+            _weekday_numeric,
+        ),
         (r"(?<![\d$€£/.])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/])", _numeric),
         (r"(?<![\d$€£/.])(\d{1,2})(/)(\d{1,2})()(?![\d/])", _numeric),
         # Either a stay from a day on, or a day that long after another: the words do not say which.
@@ -215,13 +272,22 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             _day_then_month,
         ),
         (rf"\b(?P<week>{W}) ?,? (?:the )?(?P<day>\d{{1,2}})(?:st|nd|rd|th)\b", _nth),
+        (
+            rf"\b(?P<week>{W}) ?,? (?:the )?(?P<day>\d{{1,2}})(?= ?(?:$|[,|])| (?:by|back|return(?:ing)?|"
+            rf"and|one way)\b)",
+            _nth,
+        ),
         (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)(?: of (?P<month>this|next) month)\b", _nth),
+        (r"\b(?P<month>this|next) month,? (?:on )?(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b", _nth),
         (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b", _nth),
         (
             r"\bthe day after tomorrow\b|\bday after tomorrow\b|\bovermorrow\b",
             _plain(lambda match: days.from_today(match[0], 2)),
         ),
-        (rf"\b({NUMBER}) weeks? (?:from|after|on) (?:this |next )?{W}\b", _plain(_weeks_from)),
+        (rf"\b({NUMBER}) weeks? (?:from|after|on) (?:this |coming )?{W}\b", _plain(_weeks_from)),
+        (rf"\b(?:a )?(week|fortnight) (?:from|on) (?:this |coming )?{W}\b", _plain(_weeks_from_one)),
+        (rf"\b(?:the )?{W} after next\b", _of_week("after next")),
+        (rf"\b(?:that|the same) {W}\b", _of_week("that")),
         (
             rf"\b(?:on )?{W} (week|fortnight)\b(?! (?:of|after|before|commencing))",
             _plain(
@@ -231,22 +297,30 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             ),
         ),
         (
+            rf"\b({NUMBER}) (weeks?|fortnights?|days?) (?:from )?(today|tomorrow|now)\b",
+            _plain(
+                lambda match: days.from_today(
+                    match[0], parse_number(match[1]) * _unit_days(match[2]) + (match[3] == "tomorrow")
+                )
+            ),
+        ),
+        (
             r"\b(today|tomorrow) (week|fortnight)\b",
             _plain(lambda match: days.from_today(match[0], (match[1] == "tomorrow") + _unit_days(match[2]))),
         ),
         (rf"\b{W} in ({NUMBER}) weeks?(?: time)?\b", _plain(_in_weeks)),
         (
-            rf"\b(?:the )?{W} after next\b|\b(?:every|each) {W}\b",
+            rf"\b(?:every|each) {W}\b",
+            _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (rf"\b(?:the )?{_NTH_WEEKDAY} {W} (?:of|in) {M}\b", _nth_weekday),
+        (
+            rf"\b(?:the )?{_NTH_WEEKDAY} {W} (?:of|in) (?:the month|this month|next month)\b",
             _plain(lambda match: days.vague_day(match[0])),
         ),
         (
-            rf"\b(?:the )?(?:first|second|third|fourth|last) {W} (?:of|in) (?:{M}|the month|this month|next "
-            r"month)\b",
-            _plain(lambda match: days.vague_day(match[0])),
-        ),
-        (
-            r"\b(?:a|one) week from (tomorrow|today|now)\b",
-            _plain(lambda match: days.from_today(match[0], 8 if match[1] == "tomorrow" else 7)),
+            r"\b(?:the |a )?(fortnight) (?:from )?(today|tomorrow)\b",
+            _plain(lambda match: days.from_today(match[0], 14 + (match[2] == "tomorrow"))),
         ),
         (
             r"\b(?:on )?the day after(?: that)?(?= ?(?:[,|]|$|and\b|with\b|in\b|at\b|please\b))",
@@ -308,7 +382,8 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             _plain(lambda match: days.vague_day(match[0])),
         ),
         (
-            rf"\b(?:early |late |mid[ -]?|sometime )*in (?:early |late |mid[ -]?)?{M}\b(?! \d)",
+            rf"\b(?:(?:early |late |mid[ -]?|sometime )*in (?:early |late |mid[ -]?)?|(?:early|late|mid)[ -]"
+            rf"|(?:the )?(?:beginning|start|middle|end) of ){M}\b(?! \d)",
             _plain(lambda match: days.vague_day(match[0])),
         ),
         (

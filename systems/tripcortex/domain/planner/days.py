@@ -85,11 +85,16 @@ def month_end(words: str, months: int) -> Day:
 
 
 def weekday(words: str, day: int, how: str) -> Day:
-    """Return a weekday. `how` is "" (Friday), "this", "coming", "next", "next week" or "following"."""
+    """Return a weekday.
+
+    `how` is "" (Friday), "this", "that", "coming", "next", "next week", "after next" or "following".
+    """
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
         if how == "next":
             return _next_weekday(day, today, after)
+        if how == "after next":
+            return _after_next(day, today)
         if how == "next week":
             return (_of_week_ahead(today, 1, day),)
         if after is not None:
@@ -124,6 +129,27 @@ def weekday_later(words: str, day: int, days: int) -> Day:
 def weekday_of_week(words: str, day: int, weeks: int) -> Day:
     """Return a weekday as in "Friday in two weeks": the Friday of that week."""
     return Day(words, lambda today, after: (_of_week_ahead(today, weeks, day),))
+
+
+def weekday_of_month(words: str, week: int, day: int, month: int) -> Day:
+    """Return the first (`week` 0) to fourth or last (4) such weekday of the next month with this number."""
+
+    def readings(today: date, after: date | None) -> tuple[date, ...]:
+        for year in (today.year, today.year + 1):
+            ahead = (year - today.year) * MONTHS + month - today.month
+            first = _first_of(today, ahead)
+            found = [
+                each
+                for each in (
+                    _coming(first - timedelta(days=1), day) + timedelta(days=WEEK * at) for at in range(5)
+                )
+                if each.month == month
+            ]
+            if found[min(week, len(found) - 1)] >= (after or today):
+                return (found[min(week, len(found) - 1)],)
+        return ()
+
+    return Day(words, readings)
 
 
 def month_day(words: str, month: int, day: int, of_week: int | None = None) -> Day:
@@ -172,6 +198,11 @@ def _next_weekday(day: int, today: date, after: date | None) -> tuple[date, ...]
     if after is None:
         return both
     return tuple(each for each in both if each > after) or (_coming(after, day),)
+
+
+def _after_next(day: int, today: date) -> tuple[date, ...]:
+    """Return both meanings of "the Friday after next": a week after each meaning of "next Friday"."""
+    return tuple(each + timedelta(days=WEEK) for each in _next_weekday(day, today, None))
 
 
 def _coming(base: date, day: int) -> date:

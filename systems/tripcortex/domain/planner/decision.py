@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final, Literal, NamedTuple
 
 from holdfast.core.errors import InternalError
 from tripcortex.domain.planner import gazetteer
 from tripcortex.domain.planner.days import Day
+from tripcortex.domain.planner.flight_times import estimate_arrival
 from tripcortex.domain.planner.gazetteer import MAX_CHOICES, GazetteerPlace
-from tripcortex.domain.planner.money import USD
+from tripcortex.domain.planner.money import USD, Money
 from tripcortex.domain.planner.place_mentions import HOME, Mention
 from tripcortex.domain.planner.ports import (
     MAX_DAYS_AHEAD,
@@ -60,6 +61,7 @@ def decide_outcome(parsed: ParsedRequest, request: PlanRequest, answers: int) ->
     if parsed.refusal:
         return parsed.refusal
     today = request.now.astimezone(request.employee.zone).date()
+    parsed = _narrow_by_country(parsed)
     destination, origin = (
         _resolve_destination(parsed, request.employee),
         _resolve_origin(parsed, request.employee),
@@ -68,7 +70,8 @@ def decide_outcome(parsed: ParsedRequest, request: PlanRequest, answers: int) ->
     returning = _resolve_return(parsed, today, departure)
     parts = (destination, origin, departure, returning, _check_cabin(parsed), _check_budget(parsed))
     for part in parts:
-        if isinstance(part, Question):
+        # Without a destination, a question about anything else comes later.
+        if isinstance(part, Question) and (destination is not MISSING or "origin" in part.missing):
             return _add_unused_words(part, parsed.missed)
         if isinstance(part, Refusal):
             return part
@@ -87,7 +90,25 @@ def decide_outcome(parsed: ParsedRequest, request: PlanRequest, answers: int) ->
     ):
         raise InternalError("A part of the trip is neither resolved nor missing.")
     route = _Route(destination, origin, departure, returning if isinstance(returning, date) else None)
+    if question := _check_deadline(parsed, route):
+        return question
     return _build_plan(parsed, request, answers, route)
+
+
+def _check_deadline(parsed: ParsedRequest, route: _Route) -> Question | None:
+    """Return a question if no flight of the departure day arrives by the stated hour."""
+    if parsed.arrival_hour is None:
+        return None
+    arrival = estimate_arrival(route.origin.airports[0], route.destination.airports[0], route.departure)
+    if arrival is None or arrival <= datetime.combine(route.departure, time(parsed.arrival_hour)):
+        return None
+    before = route.departure - timedelta(days=1)
+    text = (
+        f"No flight on {_format_day(route.departure)} is in {route.destination.name} by "
+        f"{parsed.arrival_hour}:00 "
+        f"of that day. On which day do you leave?"
+    )
+    return Question(text, ("departure_date",), (before.isoformat(), route.departure.isoformat()))
 
 
 def _add_unused_words(question: Question, missed: tuple[str, ...]) -> Question:
@@ -105,6 +126,7 @@ class _Route(NamedTuple):
 def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route: _Route) -> PlanOutcome:
     """Return the plan of a resolved route; a refusal if origin and destination share an airport."""
     destination, origin = route.destination, route.origin
+    limit = parsed.budgets[0] if parsed.budgets else None
     if set(destination.airports) & set(origin.airports):
         return Refusal(
             "same_place",
@@ -125,12 +147,18 @@ def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route
             destination_airports=list(destination.airports[1:]),
             nonstop=parsed.nonstop,
             depart_part=parsed.part,
-            budget_usd=parsed.budgets[0].amount if parsed.budgets else None,
+            budget_usd=limit.amount if limit and limit.currency == USD else None,
             is_cabin_asked=bool(parsed.cabins),
         ),
         _compute_confidence(parsed, answers),
         parsed.avoided,
-        (*_format_typo_notes(parsed), *parsed.notes, *_format_phrases("I did not use:", parsed.left)),
+        (
+            *_format_typo_notes(parsed),
+            *_format_limit_note(limit),
+            *parsed.notes,
+            *_format_phrases("I did not use:", parsed.left),
+        ),
+        limit,
     )
 
 
@@ -147,6 +175,14 @@ def _format_phrases(lead: str, phrases: tuple[str, ...]) -> tuple[str, ...]:
     return (f"{lead} {words}.",) if words else ()
 
 
+def _format_limit_note(limit: Money | None) -> tuple[str, ...]:
+    """Return a note for a limit in another currency than that of the fares."""
+    if limit is None or limit.currency in (USD, ""):
+        return ()
+    text = f"I do not apply your limit of {limit.amount} {limit.currency}: fares are in US dollars."
+    return (f"{text} Compare the prices before you choose.",)
+
+
 def _format_typo_notes(parsed: ParsedRequest) -> tuple[str, ...]:
     """Return a note for each place that was matched despite a typo."""
     near = [each for each in (parsed.destination, parsed.origin) if each and each.has_typo]
@@ -154,6 +190,27 @@ def _format_typo_notes(parsed: ParsedRequest) -> tuple[str, ...]:
 
 
 # --- where --------------------------------------------------------------------------------------------------
+
+
+def _narrow_by_country(parsed: ParsedRequest) -> ParsedRequest:
+    """Return the request with an ambiguous place narrowed to the country of the other place that was named.
+
+    "Manchester to Edinburgh" leaves from England.
+    """
+    origin, destination = parsed.origin, parsed.destination
+    if origin is None or destination is None:
+        return parsed
+    return replace(
+        parsed, origin=_select_country(origin, destination), destination=_select_country(destination, origin)
+    )
+
+
+def _select_country(mention: Mention, other: Mention) -> Mention:
+    """Return the mention with its only place in the country of the other mention, if there is one."""
+    if len(other.places) != 1 or len(set(mention.places)) != len(mention.places):
+        return mention
+    near = tuple(each for each in mention.places if each.country == other.places[0].country)
+    return replace(mention, places=near) if len(near) == 1 else mention
 
 
 def _resolve_destination(
@@ -170,8 +227,17 @@ def _resolve_origin(parsed: ParsedRequest, employee: TravellerProfile) -> Gazett
     if parsed.origin is None:
         return _get_home(employee) or MISSING
     home = [each for each in parsed.origin.places if employee.home_airport in each.airports]
-    # If the name has several meanings, prefer the employee's home.
-    return home[0] if home else _resolve_place(parsed.origin, "origin", employee)
+    # If the name has several meanings, prefer the employee's home; of a city's airports, the home airport.
+    return (
+        _put_first(home[0], employee.home_airport)
+        if home
+        else _resolve_place(parsed.origin, "origin", employee)
+    )
+
+
+def _put_first(place: GazetteerPlace, airport: str | None) -> GazetteerPlace:
+    """Return the place with this airport as its main one."""
+    return replace(place, airports=tuple(sorted(place.airports, key=lambda each: each != airport)))
 
 
 def _get_home(employee: TravellerProfile) -> GazetteerPlace | None:
@@ -204,7 +270,7 @@ def _resolve_place(
         if len(labels) > 1
         else f"Did you mean {labels[0]}? Otherwise say the city or the airport's code."
     )
-    return Question(f"{lead}? {which}", (part,), labels)
+    return Question(f"{lead}? {which}", (part,), labels, labels[0] if len(labels) == 1 else None)
 
 
 def _format_labels(places: tuple[GazetteerPlace, ...]) -> tuple[str, ...]:
@@ -290,7 +356,7 @@ def _ask_if_return(day: Day, today: date, departure: date) -> Question:
     """Return the question whether a second day without a role is the return."""
     found = [each.isoformat() for each in day.resolve(today, departure) if each >= departure]
     text = f"Is “{day.words}” the day you come back? Otherwise say when, or that it is one way."
-    return Question(text, ("return_date",), (*found, ONE_WAY))
+    return Question(text, ("return_date",), (*found, ONE_WAY), found[0] if len(found) == 1 else None)
 
 
 def _resolve_day(day: Day, part: str, today: date, after: date | None) -> date | Question | Refusal:
@@ -302,9 +368,13 @@ def _resolve_day(day: Day, part: str, today: date, after: date | None) -> date |
     found = day.resolve(today, after)
     lead = "On which day do you leave?" if part == "departure_date" else "On which day do you come back?"
     possible = [each for each in found if (after or today) <= each <= end]
+    if not day.is_vague and len(possible) == 1:
+        # Of two readings of a date with a year, only one may still come.
+        found = tuple(possible)
     if day.is_vague or len(found) != 1:
         choices = tuple(each.isoformat() for each in possible[:MAX_CHOICES])
-        return Question(f"{_describe_ambiguity(day, found, possible)} {lead}", (part,), choices)
+        yes = choices[0] if len(choices) == 1 else None
+        return Question(f"{_describe_ambiguity(day, found, possible)} {lead}", (part,), choices, yes)
     if found[0] > end:
         return _refuse_too_far(found[0])
     if found[0] < today:
@@ -352,15 +422,10 @@ def _check_budget(parsed: ParsedRequest) -> None | Question:
     if not parsed.budgets:
         return None
     first = parsed.budgets[0]
-    if first.currency not in (USD, ""):
-        text = (
-            f"I use US dollars and do not convert {first.currency}. What is the maximum price, in US dollars?"
-        )
-        return Question(text, ("budget",))
     if len(parsed.budgets) > 1 or first.amount <= 0:
         choices = tuple(f"${each.amount}" for each in parsed.budgets if each.amount > 0)
         return Question("What is the maximum price, in US dollars?", ("budget",), choices)
     if not first.currency:
         text = f"Is the limit {first.amount} US dollars? Otherwise say the maximum price, in US dollars."
-        return Question(text, ("budget",), (f"${first.amount}",))
+        return Question(text, ("budget",), (f"${first.amount}",), f"${first.amount}")
     return None

@@ -81,6 +81,12 @@ def get_airport(code: str) -> GazetteerPlace | None:
     return GazetteerPlace(row["city"] or row["name"], row["country"], row["subd"], (code.upper(),))
 
 
+def get_time_zone(code: str) -> str | None:
+    """Return the IANA name of an airport's time zone, or None if the airport is unknown."""
+    row = _load_airports().get(code)
+    return row["tz"] if row else None
+
+
 def is_served(code: str) -> bool:
     """Return True if `metropolitan.csv` lists the airport."""
     return code.upper() in _load_served_codes()

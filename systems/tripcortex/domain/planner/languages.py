@@ -15,7 +15,8 @@ from tripcortex.domain.planner.ports import Refusal
 MIN_WORDS: Final = 2
 
 ENGLISH: Final = frozenset(
-    "a the to from on in at for i me my need want would like please book flight flights fly flying next this "
+    "a the to from on in at for i me my need want would like please book flight flights fly flying next "
+    "this "
     "returning return back one way round trip tomorrow today and with prefer under of is am leaving going "
     "get "
     "go".split()

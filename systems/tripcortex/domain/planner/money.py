@@ -20,7 +20,7 @@ _CURRENCIES: Final = {
         "EUR": "€ eur euro euros",
         "GBP": "£ gbp pound pounds quid",
         "JPY": "¥ jpy yen",
-        "INR": "₹ inr rupee rupees",
+        "INR": "₹ inr rupee rupees rs",
         "CAD": "cad c$ ca$",
         "AUD": "aud a$ au$",
         "CHF": "chf francs",
@@ -28,6 +28,25 @@ _CURRENCIES: Final = {
         "MXN": "mxn pesos",
         "BRL": "brl r$ reais",
         "SEK": "sek kronor",
+        "NOK": "nok kroner",
+        "DKK": "dkk",
+        "SGD": "sgd s$",
+        "HKD": "hkd hk$",
+        "NZD": "nzd nz$",
+        "AED": "aed dirham dirhams",
+        "SAR": "sar riyal riyals",
+        "QAR": "qar",
+        "ZAR": "zar rand",
+        "KRW": "krw won",
+        "PLN": "pln zloty",
+        "CZK": "czk",
+        "HUF": "huf forint",
+        "THB": "thb baht",
+        "TRY": "lira",
+        "ILS": "ils shekel shekels",
+        "COP": "cop",
+        "CLP": "clp",
+        "ARS": "ars",
     }.items()
     for word in words.split()
 }
@@ -46,8 +65,9 @@ _PATTERNS: Final = tuple(
     re.compile(form)
     for form in (
         rf"(?:\b{_LIMIT} )?{_MINIMUM}(?<![a-z])(?P<currency>{_CURRENCY}) ?{_AMOUNT}(?: (?:us )?dollars| "
-        r"usd)?(?: budget)?",
-        rf"(?:\b{_LIMIT} )?{_MINIMUM}{_AMOUNT} ?(?:us )?(?P<currency>{_CURRENCY})(?![a-z])(?: budget)?",
+        r"usd)?(?: (?:budget|max(?:imum)?|tops|at (?:the )?most|or less|limit))?",
+        rf"(?:\b{_LIMIT} )?{_MINIMUM}{_AMOUNT} ?(?:us )?(?P<currency>{_CURRENCY})(?![a-z])(?: (?:budget|"
+        rf"max(?:imum)?|tops|at (?:the )?most|or less|limit))?",
         # Without a currency, only after a word that makes it a limit, and never for hours, stops or dates.
         rf"\b{_LIMIT} (?P<least>)(?P<currency>){_AMOUNT}(?![\d/-])(?! "
         r"?(?:am|pm|hours?|hrs?|minutes|mins|stops?|days?|nights?"

@@ -44,10 +44,14 @@ class Mention:
 _AMBIGUOUS_NAMES: Final = frozenset(
     "nice mobile split male cork bari victoria georgetown regina leon midland la kl dc kennedy hobby logan "
     "bush reagan "
+    "clark kerry knock reunion liberia tyler monroe helena natal windsor hamilton jersey surat pau nis "
+    "brest lens kos "
+    "redmond eureka freeport medford concepcion vitoria bloomington "
     "pearson midway faro bergamo augusta salvador darwin".split()
 )
 _AMBIGUOUS_CODES: Final = frozenset(
-    "the and for see get fly buy can may any all one two our out set put let has had his her its you are was "
+    "the and for see get fly buy can may any all one two our out set put let has had his her its you are "
+    "was "
     "ask bed big bus but day did due end far few fit fun gym had how job key law lot low man map mad met "
     "new not now off old own pay per pin pop red run sat sun mon tue wed thu fri say sea she sit six sky "
     "son tax ten top try use via war way who "
@@ -56,6 +60,11 @@ _AMBIGUOUS_CODES: Final = frozenset(
     "boy eat ear egg eye fan fee gap gas god "
     "guy hat hit hot ice ill kid leg lie lip log mix mud net nor nut odd oil pan pet pot raw rid row sad "
     "saw sex ski tea tie tip toe too toy "
+    "ace act lan mar bel nat cur coo rob bil ama ida lop dud asp mah pad bes deb lil mst cay aga kan kos "
+    "lei ros bis tao "
+    "rao cag nan jer bia rho tlc sez lot pac cun ten hot "
+    "got cos beg bod bio cia cha dal ein gig han inn lap led lex mel mem oak pen pos rec sal str sub tun "
+    "bon cor "
     "van vet via wet win won work pal cat dog ceo usd eur biz hub hey him ist cab mid pre".split()
 )
 # After these a word above is a code if airlines serve the airport: "to SEA".
@@ -66,6 +75,13 @@ _NOT_PLACES: Final = frozenset(
     "find make take plan arrange stay work the a an my our his her their this that your do give give "
     "present speak talk help know ask buy and then me you it them there here everyone arrange schedule "
     "catch reach join discuss check show tell "
+    "land between connect lecture teach host lead support pitch sell sign close open move run set deliver "
+    "pick drop "
+    "stop transfer return fit match cover handle prepare install repair inspect audit review kick off "
+    "celebrate bring "
+    "carry put call email write read think sleep eat drink rest wait follow lunch dinner breakfast work "
+    "make us "
+    "interview negotiate pass spend fill get back be sure confirm allow enable ensure include add change "
     "say keep save use spend pay try look start begin end finish celebrate relax watch learn train set "
     "print approve skip ignore "
     "can may any all for one economy business first which where when by no more than avoid prefer".split()

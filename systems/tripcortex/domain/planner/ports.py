@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
 from holdfast.core.errors import InvalidRequest
+from tripcortex.domain.planner.money import Money
 from tripcortex.model.entities import Cabin, Preferences, TripParameters
 
 # Airlines sell about eleven months ahead.
@@ -79,15 +80,21 @@ class TripPlan:
     # Codes of carriers that the employee wants to avoid.
     avoided: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    # The highest price that the employee named, in any currency; `preferences.budget_usd` if it is applied.
+    limit: Money | None = None
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question to the employee. `missing` names the parts, of `PARTS`; each choice is a valid answer."""
+    """A question to the employee. `missing` names the parts, of `PARTS`; each choice is a valid answer.
+
+    `yes` is what a yes means if the question can be answered with yes or no.
+    """
 
     text: str
     missing: tuple[str, ...]
     choices: tuple[str, ...] = ()
+    yes: str | None = None
 
 
 @dataclass(frozen=True)

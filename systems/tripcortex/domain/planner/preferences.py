@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tripcortex.domain.planner.carriers import parse_carriers
 from tripcortex.domain.planner.dates import RETURN
@@ -31,6 +31,8 @@ class StatedPreferences:
     part: str | None = None
     # Understood, but no plan can express it: hours of the return or the arrival, unwanted parts of the day.
     unused: tuple[str, ...] = ()
+    # The hour by which the outbound flight has to arrive.
+    arrival_hour: int | None = None
 
 
 def parse_preferences(text: str, return_markers: frozenset[int]) -> StatedPreferences:
@@ -39,10 +41,13 @@ def parse_preferences(text: str, return_markers: frozenset[int]) -> StatedPrefer
     `return_markers` are the markers of return days: an hour next to one of them belongs to the return flight.
     """
     text, cabins = _parse_cabins(text)
-    text, part, unused = _parse_day_part(text, return_markers)
+    hours = _parse_day_part(text, return_markers)
+    text, part, unused = hours.text, hours.part, hours.unused
+    text, stops = _take_unused(text)
+    unused = (*unused, *stops)
     text, nonstop = _parse_nonstop(text)
     text, vendors, avoided = parse_carriers(text)
-    return StatedPreferences(text, cabins, vendors, avoided, nonstop, part, unused)
+    return StatedPreferences(text, cabins, vendors, avoided, nonstop, part, unused, hours.arrival_hour)
 
 
 # --- cabin ----------------------------------------------------------------------------------------------
@@ -53,16 +58,27 @@ _CABINS: Final = tuple(
     for cabin, words in (
         (
             Cabin.premium_economy,
-            r"premium[ -]economy(?: class)?|economy premium|(?:in )?premium(?: class| cabin)?",
+            r"(?:in )?premium[ -]economy(?: class)?|economy premium|(?:in )?premium(?: class| cabin)?",
         ),
         (Cabin.first, r"first ?-? ?class|first cabin|in first|(?<=\bor )first|fly(?:ing)? first"),
         (
             Cabin.business,
-            r"(?:class|cabin)(?: is)? business|(?:business|biz) ?-? "
+            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|(?:class|cabin)(?: is)? business|(?:business|biz) ?-? "
             r"?(?:class|cabin|seat|ticket|fare)|(?:in|to|fly(?:ing)?) business|(?<=\bor )business"
-            r"|business(?= (?:or|and|to|from|on|\||,|@))(?<!on business)(?<!for business)",
+            r"|business(?= (?:or|and|to|from|on|\||,|@))(?<!on business)(?<!for business)"
+            r"|(?<!\bon )(?<!\bfor )(?<!\bmy )(?<!\bour )(?<!\bthe )(?<!\bnew )(?<!\ba )(?<!\bdo "
+            r")(?<!\bany )business(?! (?:trips?|"
+            r"travel|meetings?|partners?|visits?|days?|lunch|dinner|cent\w+|school|reasons?|reviews?|"
+            r"cases?|plans?|units?|"
+            r"development|conference|events?|hours|needs?|purposes?|travell?er|cards?|associates?|"
+            r"contacts?|owner|week|"
+            r"unit|matters?|appointments?)\b)",
         ),
-        (Cabin.economy, r"(?:basic )?economy(?: class| plus)?|coach(?: class)?|main cabin"),
+        (
+            Cabin.economy,
+            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|(?:basic )?economy(?: class| plus)?|coach(?: class)?|main "
+            r"cabin",
+        ),
     )
 )
 _NEGATION_BEFORE: Final = re.compile(
@@ -71,7 +87,8 @@ _NEGATION_BEFORE: Final = re.compile(
     r"|(?:not|dont|neednt|never) (?:want|need|require|book|wish|insist on|care for)(?: to)?(?: fly)?(?: "
     r"me)?(?: in)?)"
     # "Neither business nor first": a cabin that was parsed before is already replaced by a break.
-    r"(?: in| on| an?| the| +(?:\||premium economy|premium|economy|business|first)(?: +class)? +(?:or|nor))* "
+    r"(?: in| on| an?| the| +(?:\||premium economy|premium|economy|business|first)(?: +class)? +(?:or|"
+    r"nor))* "
     r"$"
 )
 # "Business class is not necessary."
@@ -121,6 +138,19 @@ _PART_SYNONYMS: Final = {
     "overnight flight": "night",
     "midnight": "night",
 }
+_BETWEEN_HOURS: Final = re.compile(
+    r"\b(?:leav\w+ |depart\w+ |any ?time )?between (?:(?P<first>\d{1,2})(?:[:.]\d{2})? ?(?P<half1>am|pm)?) "
+    r"(?:and|to|-) "
+    r"(?P<hour>\d{1,2})(?:[:.]\d{2})? ?(?P<half>am|pm)?\b(?! (?:days?|nights?|hours?))"
+)
+_ARRIVING: Final = re.compile(
+    r"\b(?:arriv\w*|be (?:there|in|at|on site|onsite)|get (?:there|in|to|me to|me there|me in)|getting in|"
+    r"land(?:ing)?|reach|in time "
+    r"for|make it|got to be|due (?:in|at)|to be)\b"
+)
+_LEAVING: Final = re.compile(
+    r"\b(?:leav\w*|depart\w*|fly(?:ing)? out|take(?:s)? off|go(?:ing)? out|set off|get out|start\w*)\b"
+)
 _ARRIVAL_LEAD: Final = re.compile(r"\b(?:arriv\w+|be there|land|landing)(?: \w+)? ?$")
 # An hour belongs to the return flight if a return day or a return word is directly next to it. In "Back Dec
 # 12, evening flight" the hour belongs to the outbound flight.
@@ -139,15 +169,27 @@ def _parse_nonstop(text: str) -> tuple[str, bool]:
     return _NONSTOP.sub(_BREAK, text), is_said
 
 
-def _parse_day_part(text: str, return_markers: frozenset[int]) -> tuple[str, str | None, tuple[str, ...]]:
+class _Hours(NamedTuple):
+    """Hours of a text: the text without them, and what they say about the flights."""
+
+    text: str
+    part: str | None
+    unused: tuple[str, ...]
+    arrival_hour: int | None
+
+
+def _parse_day_part(text: str, return_markers: frozenset[int]) -> _Hours:
     """Return the text without hours, the part of the day of the outbound flight or None, and unused phrases.
 
     With several parts of the day none is chosen: all are unused.
     """
     found: dict[str, str] = {}
     unused: list[str] = []
-    is_back = False
-    text = _GREETING.sub(_BREAK, text)
+    is_back, arrival_hour = False, None
+    # "8 Dec AM" is the morning of that day.
+    text = re.sub(r"(@\d+) pm\b", r"\1 afternoon", re.sub(r"(@\d+) am\b", r"\1 morning", text))
+    text, between = _parse_between_hours(_GREETING.sub(_BREAK, text))
+    unused += between
     for pattern in (_NAMED_PART, _HOUR):
         for match in pattern.finditer(text):
             before, words = text[: match.start()], match[0].strip()
@@ -159,16 +201,59 @@ def _parse_day_part(text: str, return_markers: frozenset[int]) -> tuple[str, str
             )
             if _NEGATION_BEFORE.search(before):
                 unused.append(f"no {words}")
-            elif _ARRIVAL_LEAD.search(before):
+            elif _is_arrival(before, match["limit"] or ""):
                 unused.append(f"arrival {words}")
+                arrival_hour = None if is_back else _get_hour(match)
             elif is_back:
                 unused.append(f"{words} back")
             else:
                 found.setdefault(_get_day_part(match), words)
         text = pattern.sub(_BREAK, text)
     if len(found) > 1:
-        return text, None, (*found.values(), *unused)
-    return text, next(iter(found), None), tuple(unused)
+        return _Hours(text, None, (*found.values(), *unused), arrival_hour)
+    return _Hours(text, next(iter(found), None), tuple(unused), arrival_hour)
+
+
+# Understood, but no plan can express it. "Cheapest" needs no words: options are sorted by price.
+_INEXPRESSIBLE: Final = re.compile(
+    r"\b(?:(?:no|nothing|not) (?:\w+ )?(?:with )?more than|at most|max(?:imum)?|up to|only) (?:one|1|two|"
+    r"2|a single) (?:stop|stopover|"
+    r"connection|layover|change)s?\b|\b(?:one|1|two|2) (?:stop|connection|layover)s? (?:max(?:imum)?|at "
+    r"most|is (?:fine|ok|okay))\b|"
+    r"\b(?:the )?(?:earliest|latest|last) (?:possible |available )?(?:flight|departure|plane)(?: (?:out|"
+    r"back|home|of the day))?\b"
+)
+
+
+def _take_unused(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text without wishes that no plan can express, and these wishes."""
+    found = tuple(match[0].removeprefix("the ") for match in _INEXPRESSIBLE.finditer(text))
+    return _INEXPRESSIBLE.sub(_BREAK, text), found
+
+
+def _parse_between_hours(text: str) -> tuple[str, list[str]]:
+    """Return the text without "between 6 and 9 am", and these words, which no plan can express."""
+    found = [
+        match[0].strip()
+        for match in _BETWEEN_HOURS.finditer(text)
+        if match["half"] or match["half1"] or ":" in match[0]
+    ]
+    return (_BETWEEN_HOURS.sub(_BREAK, text), found) if found else (text, [])
+
+
+def _is_arrival(before: str, limit: str) -> bool:
+    """Return whether an hour is that of the arrival: "be there by 2 pm", but not "leave by 2 pm".
+
+    `limit` is "by", "before" or empty. Without a verb, "by" is a deadline to be there.
+    """
+    if _ARRIVAL_LEAD.search(before):
+        return True
+    clause = before.rpartition("|")[2]
+    arriving = max((match.end() for match in _ARRIVING.finditer(clause)), default=0)
+    leaving = max((match.end() for match in _LEAVING.finditer(clause)), default=0)
+    if limit.startswith("by"):
+        return arriving >= leaving
+    return limit.startswith("before") and arriving > leaving
 
 
 def _is_return_hour(text: str, match: re.Match[str], return_markers: frozenset[int]) -> bool:
@@ -185,10 +270,17 @@ def _is_return_hour(text: str, match: re.Match[str], return_markers: frozenset[i
     return bool(_RETURN_LEAD.search(before))
 
 
+def _get_hour(match: re.Match[str]) -> int | None:
+    """Return the hour of a match of `_HOUR`, or of noon; None for another part of the day."""
+    if "part" in match.re.groupindex:
+        return _NOON if match["part"] in ("noon", "midday") else None
+    return int(match["hour24"] or int(match["hour"]) % _NOON + (_NOON if match["half"] == "pm" else 0))
+
+
 def _get_day_part(match: re.Match[str]) -> str:
     """Return the part of the day of a word or an hour. "Before 12" means the part that ends at 12."""
     if "part" not in match.re.groupindex:
-        hour = int(match["hour24"] or int(match["hour"]) % _NOON + (_NOON if match["half"] == "pm" else 0))
+        hour = _get_hour(match) or 0
     else:
         word = re.sub(r"red ?-?eye", "redeye", match["part"])
         if word not in ("noon", "midday"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Final
 
 from tripcortex.domain.planner import gazetteer, unsupported_requests
@@ -17,17 +18,18 @@ from tripcortex.domain.planner.dates import parse_dates
 from tripcortex.domain.planner.days import Day
 from tripcortex.domain.planner.gazetteer import CODE_LETTERS, Region
 from tripcortex.domain.planner.languages import refuse_foreign_language
-from tripcortex.domain.planner.money import Money, parse_money
+from tripcortex.domain.planner.money import USD, Money, parse_money
 from tripcortex.domain.planner.place_mentions import HOME, Mention
 from tripcortex.domain.planner.ports import MAX_SENTENCE_CHARS, Question, Refusal
 from tripcortex.domain.planner.preferences import parse_preferences
-from tripcortex.domain.planner.text_normalization import NUMBER, normalize_text
+from tripcortex.domain.planner.spelling import correct_keywords
+from tripcortex.domain.planner.text_normalization import NUMBER, is_no, is_yes, normalize_text
 from tripcortex.domain.planner.trip_places import TripPlaces, parse_places
 from tripcortex.model.entities import Cabin
 
 _ROLES: Final = {"origin": "from", "destination": "to"}
-_YES: Final = re.compile(r"^(?:yes|yep|yeah|correct|right|sure|ok|okay|exactly)\b")
 _NO: Final = re.compile(r"^(?:no|nope|none(?: of (?:them|these|those))?|neither|nowhere)\b")
+_LEADING_NO: Final = re.compile(r"^(?:no|nope|not|wrong|incorrect)\b[ ,|]*")
 _NO_LIMIT: Final = re.compile(
     r"\bno (?:limit|budget)|\b(?:drop|forget|without) (?:it|the budget|a limit)\b|^none$"
 )
@@ -55,6 +57,8 @@ class ParsedRequest:
     avoided: tuple[str, ...] = ()
     nonstop: bool = False
     part: str | None = None
+    # The hour by which the employee has to be at the destination, on the departure day.
+    arrival_hour: int | None = None
     budgets: tuple[Money, ...] = ()
     notes: tuple[str, ...] = ()
     # Unused words of the request; and unused words of the last answer if it did not answer the question.
@@ -70,9 +74,9 @@ def parse_sentence(sentence: str, day_first: bool | None) -> ParsedRequest:
     if len(sentence) > MAX_SENTENCE_CHARS:
         text = f"This request is too long: please use at most {MAX_SENTENCE_CHARS:,} characters."
         return ParsedRequest(Refusal("too_long", text))
-    plain = normalize_text(sentence)
+    plain = correct_keywords(normalize_text(sentence))
     refusal = refuse_foreign_language(sentence, plain) or unsupported_requests.find_unsupported(plain)
-    return ParsedRequest(refusal) if refusal else _parse_text(plain, day_first, None)
+    return ParsedRequest(refusal) if refusal else parse_trip(plain, day_first, None)
 
 
 def parse_answer(
@@ -82,10 +86,12 @@ def parse_answer(
 
     An answer that says nothing useful changes nothing, so the planner repeats the question.
     """
-    plain = normalize_text(answer[:MAX_SENTENCE_CHARS])
+    plain = correct_keywords(normalize_text(answer[:MAX_SENTENCE_CHARS]))
     about = question.missing[0]
-    if _YES.match(plain) and len(question.choices) == 1:
-        plain = normalize_text(question.choices[0])
+    if is_yes(plain) and question.yes:
+        plain = normalize_text(question.yes)
+    elif is_no(plain) and question.yes and about in ("budget", "return_date"):
+        return _deny(base, about, plain, day_first)
     base, plain = _apply_denial(base, about, plain)
     if about == "budget" and _NO_LIMIT.search(plain):
         return replace(base, budgets=())
@@ -95,7 +101,7 @@ def parse_answer(
         plain = f"{plain} class"
     if narrowed := _narrow_place(base, about, plain):
         return narrowed
-    said = _apply_region(_parse_text(plain, day_first, _ROLES.get(about)), about, plain)
+    said = _apply_region(parse_trip(plain, day_first, _ROLES.get(about)), about, plain)
     if question.missing == ("return_date",) and said.departure and not said.returning:
         said = replace(said, returning=said.departure, departure=None)
     if said.refusal:
@@ -103,6 +109,21 @@ def parse_answer(
     over = _merge(base, said)
     is_heard = replace(over, left=(), missed=()) != replace(base, left=(), missed=())
     return replace(over, missed=() if is_heard else said.left)
+
+
+def _deny(base: ParsedRequest, about: str, plain: str, day_first: bool | None) -> ParsedRequest:
+    """Return the request without what the answer denies, and with what it names instead.
+
+    Without another amount, the planner asks for one.
+    """
+    if about == "budget":
+        said = parse_trip(plain, day_first).budgets
+        if _NO_LIMIT.search(plain):
+            return replace(base, budgets=())
+        return replace(base, budgets=said or (Money(Decimal(0), USD),))
+    denied = replace(base, doubtful=None, returning=None)
+    rest = _LEADING_NO.sub("", plain)
+    return parse_answer(denied, Question("", ("return_date",)), rest, day_first) if rest else denied
 
 
 def _apply_denial(base: ParsedRequest, about: str, plain: str) -> tuple[ParsedRequest, str]:
@@ -155,7 +176,7 @@ def _set_place(parsed: ParsedRequest, about: str, mention: Mention) -> ParsedReq
     return replace(parsed, origin=mention) if about == "origin" else replace(parsed, destination=mention)
 
 
-def _parse_text(plain: str, day_first: bool | None, role: str | None) -> ParsedRequest:
+def parse_trip(plain: str, day_first: bool | None, role: str | None = None) -> ParsedRequest:
     """Parse a normalized text with all parsers. `role` is that of a place without one, in an answer."""
     text, budgets = parse_money(plain)
     dates = parse_dates(text, day_first)
@@ -182,6 +203,7 @@ def _parse_text(plain: str, day_first: bool | None, role: str | None) -> ParsedR
         wishes.avoided,
         wishes.nonstop,
         wishes.part,
+        wishes.arrival_hour,
         budgets,
         unsupported_requests.describe_ignored_services(plain),
         (*wishes.unused, *places.left.phrases),
@@ -210,6 +232,8 @@ def _merge(base: ParsedRequest, answer: ParsedRequest) -> ParsedRequest:
         origin=answer.origin or base.origin,
         destination=answer.destination or base.destination,
         departure=answer.departure or base.departure,
+        # Another departure day is the answer to a deadline that the first one cannot meet.
+        arrival_hour=None if answer.departure else base.arrival_hour,
         cabins=answer.cabins or base.cabins,
         vendors=answer.vendors or base.vendors,
         avoided=answer.avoided or base.avoided,

@@ -20,6 +20,19 @@ NUMBERS: Final = {
 } | {"a": 1, "an": 1, "couple": 2, "a couple of": 2, "a couple": 2}
 NUMBER: Final = r"(?:\d{1,3}|a couple(?: of)?|" + "|".join(list(NUMBERS)[1:15]) + r"|an?)"
 
+_MONTH_NAMES: Final = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+
+
+def _name_month(match: re.Match[str]) -> str:
+    """Return "21 sep" for "21.9.", the short date of Central Europe; other numbers stay as they are."""
+    day, month = int(match[1]), int(match[2])
+    return (
+        f"{day} {_MONTH_NAMES[month - 1]} "
+        if 1 <= month <= len(_MONTH_NAMES) and 1 <= day <= 31
+        else match[0]
+    )
+
+
 # Applied in this order.
 _RULES: Final = tuple(
     (re.compile(pattern), replacement)
@@ -29,14 +42,25 @@ _RULES: Final = tuple(
         (r"[‘’ʼ´`']", ""),
         (r"\s*(?:→|⇒|->|=>|>)\s*", " to "),
         (r"[–—−‐‑]", "-"),
+        # "w/ Swiss", "San Jose (California)", "ret", "rtn".
+        (r"\bw/ ?(?=[a-z])", "with "),
+        (r"\(([a-z][a-z ]{1,30})\)", r" , \1 , "),
+        (r"\b(?:rtn|ret)\b\.?", "return"),
+        (r"\bo/?w\b", "one way"),
         (r"\btonight\b", "today evening"),
         # Abbreviations keep no dots: d.c., u.s., a.m.
         (r"\b([a-z])\.\s?([a-z])\.", r"\1\2 "),
         (r"\bst\.? (?=louis|johns?\b|paul|petersburg)", "saint "),
         (r"\bft\.? (?=worth|lauderdale|myers)", "fort "),
         (r"(?<=\d),(?=\d{3}\b)", ""),
-        # "From: Boston" is "from Boston".
-        (r"(?<=[a-z]):(?!\d)", " "),
+        (r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(?!\d)", _name_month),
+        # "From: Boston" is "from Boston"; another colon ends a clause.
+        (
+            r"\b(from|to|origin|destination|depart(?:ure|ing|s)?|return(?:ing)?|out(?:bound)?|in(?:bound)?|"
+            r"back|dates?|cabin|class"
+            r"|airlines?|carriers?|budget|on|leave|leaving|max|price|travel|day|arrival|arriving)\s*:(?!\d)",
+            r"\1 ",
+        ),
         # A dot or colon between digits belongs to a number, a date or an hour.
         (r"[.:](?!\d)|(?<!\d)[.:]|[!?;()\[\]{}\"“”«»\n\r\t|]+", " | "),
         (r"(?:\s*\|)+\s*", " | "),
@@ -58,3 +82,40 @@ def normalize_text(text: str) -> str:
 def parse_number(word: str) -> int:
     """Return the value of a number in digits or words, as `NUMBER` matches it."""
     return int(word) if word.isdigit() else NUMBERS[word]
+
+
+# What leads to a correction of the words before it: "Tuesday, no wait, Wednesday".
+_CORRECTING: Final = frozenset(
+    "wait sorry mean meant scratch correction actually rather oops pardon make no".split()
+)
+_BETWEEN: Final = _CORRECTING | frozenset(
+    "oh um uh er i it that on to the in and or better let say ,|- | , -".split()
+)
+
+
+def is_correction(between: list[str]) -> bool:
+    """Return whether the words between two days or two places mean that the second replaces the first."""
+    return bool(_CORRECTING & set(between)) and set(between) <= _BETWEEN and between != ["or", "rather"]
+
+
+_YES: Final = re.compile(
+    r"^(?:yes|yep|yeah|yup|ya|y|aye|correct|right|sure|ok|okay|exactly|indeed|absolutely|definitely|"
+    r"certainly|of course"
+    r"|thats (?:right|correct|it)|that is (?:right|correct)|please do|do it|go ahead|affirmative|fine|"
+    r"true)\b"
+)
+_NO: Final = re.compile(
+    r"^(?:no|nope|nah|n|not|negative|never|none(?: of (?:them|these|those))?|neither|nowhere|dont|do not|"
+    r"wrong|incorrect"
+    r"|false)\b"
+)
+
+
+def is_yes(plain: str) -> bool:
+    """Return whether a normalized answer begins with a yes."""
+    return bool(_YES.match(plain))
+
+
+def is_no(plain: str) -> bool:
+    """Return whether a normalized answer begins with a no."""
+    return bool(_NO.match(plain))

@@ -21,9 +21,11 @@ from tripcortex.domain.planner.place_mentions import (
     mark_ambiguous,
     merge_mentions,
 )
+from tripcortex.domain.planner.text_normalization import is_correction
 from tripcortex.domain.planner.unused_words import UnusedWords, find_unused_words
 
 _VIA_WORDS: Final = ("via", "through", "thru", "over")
+_NOT_VIA: Final = frozenset("not avoid avoiding without dont never no".split())
 _STOPOVER_WORDS: Final = ("stop", "stopping", "connecting", "connection", "layover")
 _NEGATION: Final = re.compile(
     r"(?<!why )(?<!if )\bnot(?: to| from| in)?$|\binstead of$|\brather than(?: to| "
@@ -54,9 +56,10 @@ def parse_places(text: str, role: str | None = None) -> TripPlaces:
     """
     tokens = re.findall(r"@\d+|[a-z0-9]+|[,|/-]", text)
     mentions = merge_mentions(tokens, find_mentions(tokens, is_answer=role is not None))
-    mentions = _drop_redundant([replace(each, role=_find_role(tokens, each)) for each in mentions])
-    mentions = _assign_free_roles(_assign_answer_role(_join_mentions(tokens, mentions), role))
-    named = {at for each in mentions for at in range(each.start, each.end)}
+    mentions = _drop_redundant(tokens, [replace(each, role=_find_role(tokens, each)) for each in mentions])
+    joined = _join_mentions(tokens, mentions)
+    named = {at for each in joined for at in range(each.start, each.end)}
+    mentions = _assign_free_roles(_assign_answer_role(_name_airport(joined), role))
     left = find_unused_words(tokens, named)
     unread = tuple(each.words for each in mentions if each.role is None)
     return replace(_assign_places(mentions), left=replace(left, phrases=(*unread, *left.phrases)))
@@ -74,7 +77,7 @@ def _find_role(tokens: list[str], mention: Mention) -> str | None:
     while at and tokens[at - 1] in FILLERS:
         at -= 1
     before, second = (tokens[at - 1] if at else ""), (tokens[at - 2] if at > 1 else "")
-    if before in _VIA_WORDS and second in ("not", "avoid", "avoiding", "without"):
+    if before in _VIA_WORDS and _NOT_VIA & set(tokens[max(0, at - 6) : at - 1]):
         return "not_over"
     if _is_negated(tokens[:at]):
         return "not"
@@ -86,6 +89,9 @@ def _find_role(tokens: list[str], mention: Mention) -> str | None:
         return "from"
     if before in LEADS_TO or (before == "for" and second in _DEPARTURE_VERBS):
         return "to"
+    after = tokens[mention.end : mention.end + 2]
+    if after[:1] == ["out"] and after != ["out", "of"] and before in ("", "|", ","):
+        return "from"
     if before in LEADS_WEAKLY:
         return "from" if "from" in tokens[max(0, at - 4) : at - 1] else "in"
     return mention.role
@@ -97,9 +103,18 @@ def _is_negated(before: list[str]) -> bool:
     return bool(_NEGATION.search(words))
 
 
-def _drop_redundant(mentions: list[Mention]) -> list[Mention]:
+def _is_return_home(tokens: list[str], mention: Mention) -> bool:
+    """Return whether "home" is followed by a day that is not the first one of the text."""
+    following = [each for each in tokens[mention.end : mention.end + 2] if each.startswith("@")]
+    return bool(following) and following[0] != "@0"
+
+
+def _drop_redundant(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
     """Drop "home" and unknown names if a known place has the same role."""
     known = {each.role for each in mentions if each.places and each.places != (HOME,)}
+    if "in" in known:
+        # "In Denver, fly out on Monday, fly home on Friday".
+        mentions = [each for each in mentions if each.places != (HOME,) or not _is_return_home(tokens, each)]
     return [each for each in mentions if (each.places and each.places != (HOME,)) or each.role not in known]
 
 
@@ -108,6 +123,9 @@ def _assign_places(mentions: list[Mention]) -> TripPlaces:
     via = next((each for each in mentions if each.role == "via"), None)
     froms, tos, backs = _split_legs(mentions)
     if len(froms) == len(tos) == 2 and _is_same_place(froms[0], tos[1]) and _is_same_place(froms[1], tos[0]):
+        return TripPlaces(froms[0], tos[0], via=via, is_there_and_back=True)
+    if len(froms) == 1 and len(tos) == 2 and _is_same_place(froms[0], tos[1]):
+        # "Boston - Austin - Boston".
         return TripPlaces(froms[0], tos[0], via=via, is_there_and_back=True)
     strays = [each for each in backs if not any(_is_same_place(each, known) for known in (*froms, *tos))]
     is_multi = len(tos) > 1 or len(froms) > 1 or any(each.role == "back_from" or froms for each in strays)
@@ -165,7 +183,14 @@ def _join_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
         ):
             # "Into Chicago on Friday and out of Milwaukee": the return flight.
             done.append(replace(mention, role="back_from"))
-        elif link in (["-"], ["to"], ["/"]) and last.role in (None, "in", "from"):
+        elif is_correction(link):
+            done[-1] = replace(mention, role=last.role or mention.role)
+        elif "then" in link and last.role in (None, "to", "in") and mention.role in (None, "to", "in"):
+            done[-1] = replace(last, role="to")
+            done.append(replace(mention, role="to"))
+        elif link in (["-"], ["to"], ["/"]) and (
+            last.role in (None, "in", "from") or (last.role == "back_from" and len(done) == 1)
+        ):
             done[-1] = replace(last, role="from")
             done.append(replace(mention, role="to"))
         elif _is_alternative(last, mention, link) and set(link) <= {",", "or", "to", "in", "from"}:
@@ -188,6 +213,19 @@ def _is_alternative(last: Mention, mention: Mention, link: list[str]) -> bool:
     if last.role is None and mention.role is None and link == [","]:
         return True
     return mention.role in (None, last.role) and "or" in link
+
+
+def _name_airport(mentions: list[Mention]) -> list[Mention]:
+    """Return the mentions, each city as its airport that is named apart: "New York, … LaGuardia"."""
+    done = list(mentions)
+    for each in mentions:
+        city = next(
+            (at for at, other in enumerate(done) if other != each and each.airports < other.airports), None
+        )
+        if each.role is None and len(each.airports) == 1 and city is not None:
+            done[city] = replace(done[city], places=each.places)
+            done.remove(each)
+    return done
 
 
 def _assign_free_roles(mentions: list[Mention]) -> list[Mention]:

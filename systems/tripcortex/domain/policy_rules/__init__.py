@@ -16,7 +16,9 @@ from tripcortex.domain.policy_rules.approvals import (
     apply_deadline,
     apply_decision,
     build_approval,
-    list_approvers,
+    escalate,
+    list_words,
+    split_stages,
 )
 from tripcortex.domain.policy_rules.compliance import OptionJudgement, PlanJudgement, check_option, check_plan
 from tripcortex.domain.policy_rules.option_ranking import Ranking, pick_top_options, rank_options
@@ -40,7 +42,9 @@ __all__ = [
     "build_approval",
     "check_option",
     "check_plan",
-    "list_approvers",
+    "escalate",
+    "list_words",
     "pick_top_options",
     "rank_options",
+    "split_stages",
 ]

@@ -18,8 +18,8 @@ from tripcortex.domain.policy_rules.distances import (
     estimate_flight_hours,
     get_country,
     get_place_names,
-    is_airport,
 )
+from tripcortex.domain.policy_rules.feasibility import build_hard_breach, check_budget, check_feasibility
 from tripcortex.domain.policy_rules.limits import (
     ApplicableRules,
     Flight,
@@ -90,7 +90,7 @@ def check_plan(
     without a look at the rules.
     """
     rules = build_applicable_rules(policies, passages, confidence)
-    impossible = tuple(_check_feasibility(plan.parameters, today))
+    impossible = tuple(check_feasibility(plan.parameters, today))
     if impossible:
         return _build_judgement(rules, impossible)
     if rules.confidence == "none" and stop_without_policy:
@@ -137,7 +137,9 @@ def check_option_against(
         *_check_cabin(option.cabin, flight, limits.cabin, rules),
         *_check_fare(option.price_usd, limits.fare, rules),
         *_check_notice(flight, limits, rules, today),
-        *_check_budget(option.price_usd, plan.preferences.budget_usd, limits.fare),
+        *check_budget(
+            option.price_usd, plan.preferences.budget_usd, limits.fare.value if limits.fare else None
+        ),
     )
     return OptionJudgement(
         option_id=option.option_id,
@@ -266,33 +268,8 @@ def _get_rank(cabin: Limit[Cabin] | None) -> int:
 # --- breaches ---------------------------------------------------------------------------------------------
 
 
-def _check_feasibility(trip: TripParameters, today: date) -> Iterator[Breach]:
-    """Yield breaches that need no policy: unknown or identical airports, and dates in the wrong order."""
-    for airport in {trip.origin: None, trip.destination: None}:
-        if not is_airport(airport):
-            yield _build_hard_breach(
-                Reason.airport_unknown,
-                f"Unknown airport {airport}.",
-                "name an airport or its IATA code, such as ORD",
-            )
-    if trip.origin == trip.destination:
-        yield _build_hard_breach(
-            Reason.nowhere_to_go, f"The trip starts and ends at {trip.origin}.", "name another destination"
-        )
-    if trip.departure_date < today:
-        yield _build_hard_breach(
-            Reason.departure_past, f"{trip.departure_date} is in the past.", f"leave on {today} or later"
-        )
-    if trip.return_date is not None and trip.return_date < trip.departure_date:
-        yield _build_hard_breach(
-            Reason.return_before_departure,
-            f"The return on {trip.return_date} is before the departure on {trip.departure_date}.",
-            f"return on {trip.departure_date} or later",
-        )
-
-
 def _build_no_policy_breach() -> Breach:
-    return _build_hard_breach(
+    return build_hard_breach(
         Reason.no_relevant_policy,
         "No policy passage covers this trip, and trips are not booked without one.",
         "ask the travel desk, or have the policy uploaded",
@@ -392,33 +369,6 @@ def _suggest_dates(broken: int, limits: _FlightLimits, today: date, *, may_be_ap
     if may_be_approved and is_hard_broken and broken < wanted:
         return f"leave on or after {today + timedelta(days=broken)} with approval, or {free} without"
     return f"leave {free}"
-
-
-def _check_budget(price: Decimal, budget: Decimal | None, cap: Limit[Decimal] | None) -> Iterator[Breach]:
-    """Yield a hard breach above the employee's own budget.
-
-    It needs no approver: the employee does not want to spend more.
-    """
-    if budget is not None and price > budget:
-        text = f"A fare of {format_usd(price)} is above your budget of {format_usd(budget)}."
-        yield _build_hard_breach(Reason.above_budget, text, _suggest_budget(price, budget, cap))
-
-
-def _suggest_budget(price: Decimal, budget: Decimal, cap: Limit[Decimal] | None) -> str:
-    """Suggest a higher budget up to the policy's cap: beyond it a higher budget would not help."""
-    if cap is None or price <= cap.value:
-        return f"a budget of at least {format_usd(price)}"
-    if budget < cap.value:
-        return (
-            f"other days or airports: nothing between your budget of {format_usd(budget)} and the policy's "
-            "cap of "
-            f"{format_usd(cap.value)} was found"
-        )
-    return f"other days or airports: nothing up to the policy's cap of {format_usd(cap.value)} was found"
-
-
-def _build_hard_breach(reason: Reason, text: str, remedy: str) -> Breach:
-    return Breach(code=reason, severity="hard", text=text, remedy=remedy)
 
 
 def _to_severity(is_hard: bool) -> str:

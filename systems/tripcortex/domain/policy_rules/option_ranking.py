@@ -83,14 +83,30 @@ def rank_options(
         option_id: check_option_against(rules, option, plan, today)
         for option_id, option in sorted(found.items())
     }
-    marked = [_annotate(found[each.option_id], each) for each in judgements.values() if each.is_bookable]
     tolerance = rules.get_fare_tolerance()
-    order = _OptionOrder(plan, _get_near_fare(marked, tolerance.value if tolerance else Decimal(0)))
+    near = tolerance.value if tolerance else Decimal(0)
+    return rank_judged(found.values(), list(judgements.values()), plan, count, near_percent=near)
+
+
+def rank_judged(
+    options: Iterable[FlightOption],
+    judgements: Sequence[OptionJudgement],
+    plan: BookingPlan,
+    count: int = MAX_OPTIONS,
+    *,
+    near_percent: Decimal,
+) -> Ranking:
+    """Rank the flights by their judgements, as `rank_options` does.
+
+    `near_percent` is the margin above the lowest fare within which a preferred airline ranks first.
+    """
+    found = {option.option_id: option for option in options}
+    marked = [_annotate(found[each.option_id], each) for each in judgements if each.is_bookable]
+    order = _OptionOrder(plan, _get_near_fare(marked, near_percent))
     best = sorted(marked, key=order.get_sort_key)[: max(1, min(count, OPTIONS_CAP))]
-    all_judged = tuple(judgements.values())
     fitting = _fit_into_item(best)
-    failure = None if fitting else _build_too_large() if best else _explain_no_options(found, all_judged)
-    return Ranking(fitting, all_judged, failure)
+    failure = None if fitting else _build_too_large() if best else _explain_no_options(found, judgements)
+    return Ranking(fitting, tuple(judgements), failure)
 
 
 def _annotate(option: FlightOption, judgement: OptionJudgement) -> FlightOption:

@@ -41,6 +41,9 @@ class Reason(StrEnum):
     destination_prohibited = "destination_prohibited"
     above_budget = "above_budget"
     no_relevant_policy = "no_relevant_policy"
+    carrier_not_preferred = "carrier_not_preferred"
+    approval_required = "approval_required"
+    not_covered = "not_covered"
     # No policy is needed to refuse these.
     airport_unknown = "airport_unknown"
     nowhere_to_go = "nowhere_to_go"

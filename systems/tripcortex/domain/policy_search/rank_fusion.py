@@ -5,13 +5,14 @@ Only the rank in each order counts, not the scores, which have no common scale.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
 # The constant k of reciprocal rank fusion: the smaller, the more the first ranks outweigh the next ones.
-RANK_CONSTANT: Final = 5.0
+RANK_CONSTANT: Final = 10.0
 
 
 def fuse(by_meaning: Sequence[T], by_words: Sequence[T]) -> list[T]:
@@ -24,12 +25,16 @@ def fuse(by_meaning: Sequence[T], by_words: Sequence[T]) -> list[T]:
 
 
 def spread_over_sections(order: Sequence[T], sections: Mapping[T, Hashable], count: int) -> list[T]:
-    """Return at most `count` items: the best of each section first, then the next best ones.
+    """Return at most `count` items in their order, with at most half of them, rounded up, of one section.
 
-    Five paragraphs of one section are less useful than one paragraph of each of five sections.
+    Five paragraphs of one section are less useful than some of each of several sections. If there are too few
+    others, the rest is of the same section.
     """
-    first: dict[Hashable, T] = {}
+    most = (count + 1) // 2
+    taken: Counter[Hashable] = Counter()
+    first: list[T] = []
+    rest: list[T] = []
     for each in order:
-        first.setdefault(sections[each], each)
-    best = list(first.values())
-    return (best + [each for each in order if each not in set(best)])[:count]
+        taken[sections[each]] += 1
+        (first if taken[sections[each]] <= most else rest).append(each)
+    return [*first, *rest][:count]

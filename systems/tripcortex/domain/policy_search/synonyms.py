@@ -13,11 +13,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+# A phrase that begins with this sign is looked for in questions and not added: its words are too general.
+MATCHED_ONLY: Final = "~"
 # One concept per line; several words form a phrase, and a star matches any ending.
 SYNONYM_LINES: Final = """
 flight*, fly*, plane*, airplane*, aircraft, airfare, air travel
 airline*, carrier*
-cabin*, business class, first class, economy, economy class, premium economy, coach, class of service
+cabin*, business class, first class, economy, economy class, premium economy, coach, class of service, class of travel, seat, seats, sit, fly business, flying business, upgrade*
 train*, rail, railway, amtrak
 hotel*, lodging, accommodation*, room, rooms, overnight stay, place to stay
 rental car*, rent a car, hire car, hired car, car rental, rental vehicle
@@ -26,15 +28,15 @@ bus, subway, metro, tram, public transit, public transport, public transportatio
 own car, my car, private car, drive, driving, mileage, miles, privately-owned vehicle, personal vehicle, pov
 park, parking, toll, tolls
 luggage, baggage, suitcase*, checked bag*, bags, bag
-meal*, food, eat, dinner, lunch, breakfast, restaurant*, per diem, meal allowance, m&ie, incidental expenses
+meal*, food, eat, dinner, lunch, breakfast, restaurant*, per diem, meal allowance, daily allowance, subsistence, m&ie, incidental expenses
 laundry, wash, washed, washing, dry cleaning, shirts
 wifi, wi-fi, internet, online access, data plan, hotspot
 receipt*, bill, bills, invoice*, proof of payment
 reimburse*, paid back, pay back, money back, repaid, be refunded, covered by the company, paid for, will be paid
 expense*, cost, costs, spending, charge*
 voucher*, expense report, expense claim, hand in my expenses, claim my expenses, hand in, settle
-claim*, expense it, put in, submit an expense
-approve*, approval, sign off, signs off, okay, permission, authorize*, authorization, allowed to, consent
+claim*, expense it, put in, submit*, file, expense report, settlement
+approve*, approval*, sign off, signs off, ok, okay, permission, authorize*, authorization, allowed to, consent, agree*, permit*
 boss, manager*, supervisor*, superior, line manager, approver*, approving official, authorizing official, director*
 customer*, client*, billable, billed to, account manager, project budget
 conference*, event*, seminar*, workshop*, speaking engagement, training
@@ -56,20 +58,36 @@ owe, owed, outstanding balance, unpaid, balance due, overdue
 credit on my card, positive balance, in credit
 paid too much, overpaid, over-reimbursed, too much money
 not been paid, never arrived, still waiting for my money, have not received, not been reimbursed
-deadline, how soon, by when, until when, due, within, no later than, business days
+deadline*, how soon, how quickly, by when, until when, too late, due, within, no later than, business days, expire*, lapse*
 coming home, come home, coming back, come back, getting back, after the trip, upon return, return*
 does not show up, not listed, cannot find, can't find, missing from the list, disappeared
 bought myself, booked myself, on the web, on my own, outside of the booking tool, booked outside, personally booked
 book*, reserve*, reservation*
 cannot be refunded, non-refundable, nonrefundable, no refund
 cheap*, cheapest, lowest, inexpensive, low cost
-expensive, limit, maximum, most that, cap, exceed*, per diem rate
+~expensive, limit*, maximum, ~max, ~most that, ~the most, cap, ~caps, ceiling*, allowance*, ~price limit, ~how much
 tax, taxes, tax exempt*, exemption, free from tax, lodging tax
 insurance, coverage, collision damage waiver, liability
 upload, attach*, add a file
 by hand, manually, oneself
 account, access, login, set up in the system
 forgot, missed, left out
+round trip, round-trip, ~return ticket, ~return flight, ~return fare, return, both ways, ~both directions, there and back, ~and back
+one-way, one way, single trip, each way, one direction, per sector, per direction
+~over the limit, ~over the cap, ~too high, ~too expensive, above, ~over, exceed*, ~more than the limit, ~over budget, ~higher
+in advance, ~ahead, ~days before, ~weeks before, ~how early, ~how soon before, notice, lead time, advance booking, ~late booking, ~booking time
+emergency, emergencies, hospital, sick, ill, illness, death, funeral, bereavement, compassionate, urgent*
+medical, doctor*, disability, health, pregnan*, injur*, bad back, wheelchair
+security, advisory, risk, dangerous, safe, restricted, prohibited, banned, sanction*, clearance, not allowed
+grade*, level*, band*, tier*, senior, job level, employee level, staff
+overnight, night flight*, red-eye, red eye, late at night
+frequent flyer, loyalty, miles, points, status
+alcohol, wine, beer, drink*
+phone, roaming, sim, mobile data
+visa, passport, vaccination*
+tip, tips, gratuit*
+candidate*, applicant*, interview*, guest*
+fuel, petrol, gasoline
 """  # noqa: E501
 
 
@@ -89,7 +107,9 @@ class _SynonymGroup:
     def __init__(self, text: str) -> None:
         phrases = [each.strip() for each in text.split(",")]
         self.patterns = [_compile_phrase(each) for each in phrases]
-        self.words = [_normalize(each.replace("*", "")) for each in phrases]
+        self.words = [
+            _normalize(each.replace("*", "")) for each in phrases if not each.startswith(MATCHED_ONLY)
+        ]
 
 
 def _normalize(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from holdfast import Stores, Write
-from holdfast.core.errors import CircuitOpen, ExternalServiceFailed, ExternalServiceRefused
+from holdfast.core.errors import CircuitOpen, ExternalServiceFailed, ExternalServiceRefused, error_label
 from holdfast.flows import Next, StepContext
 from tripcortex.integrations.portal.fallback_link import build_fallback_url
 from tripcortex.model import patterns
@@ -30,6 +30,10 @@ CHOICE_EXPIRED: Final = "choice_expired"
 QUESTION_EXPIRED: Final = "question_expired"
 MODEL_DOWN: Final = "model_unavailable"
 INTERNAL_ERROR: Final = "broken"
+RETRIED: Final = "retried"
+
+# Each of the first failed attempts has an audit entry; after these, only the 8th, 16th, 32nd …
+MAX_AUDITED_RETRIES: Final = 5
 
 MODEL_DOWN_TEXT: Final = "The service that reads requests does not answer. Try again later."
 PORTAL_DOWN_TEXT: Final = "The travel portal does not answer. Follow the link to book on its own pages."
@@ -128,24 +132,47 @@ def fail_after_retries(
     return handle
 
 
+def audit_retry(step: str) -> Callable[[StepContext[Booking], Exception], tuple[Write[Any], ...]]:
+    """Return the handler that adds an audit entry when a failed attempt of a step is retried later."""
+
+    def handle(context: StepContext[Booking], error: Exception) -> tuple[Write[Any], ...]:
+        attempt = context.attempt
+        if attempt > MAX_AUDITED_RETRIES and attempt & (attempt - 1):
+            return ()
+        entry = build_audit_entry(
+            context.stores,
+            context.item,
+            AuditEvent.error,
+            step,
+            inputs={"attempt": attempt},
+            outputs={"error": error_label(error)},
+            years=_get_settings(context).audit_years,
+            error_code=RETRIED,
+            error_message=str(error),
+        )
+        return (entry,)
+
+    return handle
+
+
 def cancel_booking(context: StepContext[Booking], reason: str) -> Next:
     """Cancel the booking for the employee, at any time before the portal is asked to book."""
-    return _end_cancelled(context, "Cancel", "cancelled_by_employee", redact_text(reason))
+    return end_cancelled(context, "Cancel", "cancelled_by_employee", redact_text(reason))
 
 
 def expire_choice(context: StepContext[Booking]) -> Next:
     """Cancel the booking because no option was chosen in time."""
     text = "You did not choose in time, and the offers are no longer held. Request the trip again."
-    return _end_cancelled(context, "Choice", CHOICE_EXPIRED, text)
+    return end_cancelled(context, "Choice", CHOICE_EXPIRED, text)
 
 
 def expire_question(context: StepContext[Booking]) -> Next:
     """Cancel the booking because the planner's question was not answered in time."""
     text = "The question was not answered in time. Request the trip again."
-    return _end_cancelled(context, "Question", QUESTION_EXPIRED, text)
+    return end_cancelled(context, "Question", QUESTION_EXPIRED, text)
 
 
-def _end_cancelled(context: StepContext[Booking], step: str, code: str, text: str) -> Next:
+def end_cancelled(context: StepContext[Booking], step: str, code: str, text: str) -> Next:
     """Return the transition that ends the booking as cancelled."""
     booking, stores = context.item, context.stores
     entry = build_audit_entry(

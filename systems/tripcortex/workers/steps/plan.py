@@ -12,6 +12,7 @@ from holdfast import Put, Write
 from holdfast.core.errors import InvalidRequest
 from holdfast.flows import Next, StepContext
 from tripcortex.domain.planner.ports import PlanRequest, Question, TravellerProfile, TripPlan
+from tripcortex.domain.planner.text_normalization import is_yes, normalize_text
 from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, BookingPlan, Failure, OpenQuestion
 from tripcortex.workers.audit_entries import build_audit_entry, redact_text
 from tripcortex.workers.dependencies import Stopwatch, get_dependencies, start_stopwatch
@@ -22,6 +23,8 @@ from tripcortex.workers.steps.serializers import to_json
 STEP: Final = "ReasonAndPlan"
 MAX_QUESTIONS: Final = 5
 MAX_ANSWER_CHARS: Final = 500
+# A longer answer says more than yes.
+MAX_YES_WORDS: Final = 3
 TOO_MANY_QUESTIONS: Final = "not_understood"
 
 
@@ -66,7 +69,15 @@ def answer_question(context: StepContext[Booking], payload: Mapping[str, Any]) -
         inputs={"question": context.item.question.missing if context.item.question else []},
         outputs={"answer": redact_text(text)},
     )
-    return Next("retrieved", {"answers": [*context.item.answers, text], "question": None}, writes=(entry,))
+    # The planner sees what was confirmed, so that it needs no memory of its question.
+    answer = _resolve_yes(context.item.question, text)
+    return Next("retrieved", {"answers": [*context.item.answers, answer], "question": None}, writes=(entry,))
+
+
+def _resolve_yes(question: OpenQuestion | None, text: str) -> str:
+    """Return what a plain yes to the question means, or the text itself."""
+    is_plain = len(text.split()) <= MAX_YES_WORDS and is_yes(normalize_text(text))
+    return question.yes if question is not None and question.yes and is_plain else text
 
 
 def _accept_plan(context: StepContext[Booking], outcome: TripPlan, watch: Stopwatch) -> Next:
@@ -93,7 +104,9 @@ def _ask_employee(context: StepContext[Booking], outcome: Question, watch: Stopw
         remedy = "Write it in one sentence: from where, to where, on which days."
         failure = Failure(code=TOO_MANY_QUESTIONS, text=text, remedy=remedy)
         return fail_booking(context, STEP, failure, audit=(entry,))
-    question = OpenQuestion(text=outcome.text, missing=list(outcome.missing), choices=list(outcome.choices))
+    question = OpenQuestion(
+        text=outcome.text, missing=list(outcome.missing), choices=list(outcome.choices), yes=outcome.yes
+    )
     message: tuple[Write[Any], ...] = build_message_writes(
         context.stores, context.item, "question", to_json(question)
     )

@@ -34,14 +34,21 @@ from tripcortex.integrations.portal.ports import OFFER_EXPIRED, Offer, Portal, T
 from tripcortex.integrations.portal.purchases import OutcomeOpen, PurchasedOrder, book_once, settle
 from tripcortex.model import patterns
 from tripcortex.model.entities import AuditEvent, Booking, Failure, FlightOption
+from tripcortex.settings import TripCortexSettings
 from tripcortex.workers.audit_entries import build_audit_entry
 from tripcortex.workers.dependencies import get_dependencies, start_stopwatch
-from tripcortex.workers.steps.choice import build_refusal
+from tripcortex.workers.steps.approval import build_refusal
 from tripcortex.workers.steps.endings import (
     build_message_writes,
     fail_after_retries,
     fail_booking,
     release_active_booking,
+)
+from tripcortex.workers.steps.repricing import (
+    compute_tolerated_price,
+    continue_approved,
+    get_accepted_price,
+    report_gone,
 )
 
 BEGIN_STEP: Final = "BeginBooking"
@@ -79,7 +86,8 @@ class Unresolved(HoldfastError, label="Unresolved"):
 async def begin_booking(context: StepContext[Booking]) -> Next:
     """Price the chosen offer again and move to `booking`; fail with the link if the fare rose too much.
 
-    If the offer expired while an approver decided, search for the same flights in the same cabin.
+    If the offer expired while an approver decided, search for the same flights in the same cabin. After an
+    approval `repricing` decides how to continue.
     """
     dependencies, watch, approval = get_dependencies(context), start_stopwatch(), context.item.approval
     if approval is not None and approval.decision != APPROVE:
@@ -88,6 +96,8 @@ async def begin_booking(context: StepContext[Booking]) -> Next:
     try:
         offer = await _reprice(dependencies.portal, context.item, option)
     except ExternalServiceRefused as refused:
+        if approval is not None:
+            return report_gone(context, option, refused)
         failure = Failure(
             code=refused.code,
             text=refused.message,
@@ -104,7 +114,9 @@ async def begin_booking(context: StepContext[Booking]) -> Next:
         years=dependencies.settings.audit_years,
         latency_ms=watch.ms,
     )
-    if offer.price_usd > _compute_max_price(context.item, dependencies.settings.price_tolerance_percent):
+    if approval is not None:
+        return await continue_approved(context, option, offer, (entry,))
+    if offer.price_usd > _compute_max_price(context.item, dependencies.settings):
         failure = Failure(
             code=PRICE_MOVED,
             text=f"The fare rose from ${option.price_usd} to ${offer.price_usd} since it was chosen.",
@@ -162,7 +174,7 @@ async def complete_booking(context: StepContext[Booking]) -> Next:
             booking.employee_id,
             option,
             Traveller(traveller_id=booking.employee_id),
-            max_price_usd=_compute_max_price(booking, dependencies.settings.price_tolerance_percent),
+            max_price_usd=_compute_max_price(booking, dependencies.settings),
         )
         bought = await settle(context.stores, dependencies.portal, bought)
     except ExternalServiceRefused as refused:
@@ -302,15 +314,18 @@ def _confirm(
     return Next("confirmed", changes, writes=(*entries, release_active_booking(booking), *message))
 
 
-def _compute_max_price(booking: Booking, tolerance_percent: int) -> Decimal:
-    """Return the maximum accepted price: the price shown to the employee plus the tolerance.
+def _compute_max_price(booking: Booking, settings: TripCortexSettings) -> Decimal:
+    """Return the maximum accepted price: the price that the employee accepted plus the tolerance.
 
-    It is never above the policy's cap or the employee's budget, if the choice was within them.
+    After an approval the tolerance is smaller. It is never above the policy's cap or the employee's budget,
+    if the choice was within them.
     """
     option = get_selected_option(booking)
-    shown = (each.price_usd for each in booking.flight_options if each.option_id == option.option_id)
-    chosen_usd = next(shown, option.price_usd)
-    most = chosen_usd * (100 + tolerance_percent) / 100
+    chosen_usd = get_accepted_price(booking, option)
+    if booking.approval is None:
+        most = chosen_usd * (100 + settings.price_tolerance_percent) / 100
+    else:
+        most = compute_tolerated_price(chosen_usd, settings)
     plan = booking.booking_plan
     caps = [] if plan is None else [plan.policy_constraints.max_budget_usd, plan.preferences.budget_usd]
     return min([most, *(cap for cap in caps if cap is not None and chosen_usd <= cap)])

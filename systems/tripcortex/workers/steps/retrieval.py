@@ -10,16 +10,15 @@ replaced meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
 from holdfast import Stores
 from holdfast.flows import Next, StepContext
-from tripcortex.domain.policy_rules.distances import get_country, get_place_names
 from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
-from tripcortex.model.entities import AuditEvent, Booking, BookingPlan, Cabin, Confidence, Failure
+from tripcortex.model.entities import AuditEvent, Booking, Confidence, Failure
 from tripcortex.model.policies import patterns as policies
 from tripcortex.policies.embedding import Embedding
 from tripcortex.policies.retrieval import (
@@ -98,24 +97,6 @@ async def load_passages(
     return tuple(replace(each, similarity=near[each.chunk_id] or each.similarity) for each in found)
 
 
-async def retrieve_for_plan(
-    stores: Stores, dependencies: Dependencies, plan: BookingPlan, rules: Sequence[TravelPolicy]
-) -> list[RetrievedChunk]:
-    """Retrieve the passages that depend on the plan: on a cabin above economy, or a prohibited destination.
-
-    Return an empty list if the plan has neither.
-    """
-    questions = tuple(_build_plan_questions(plan, rules))
-    if not questions:
-        return []
-    found = await run_on_fixed_editions(
-        stores,
-        dependencies.embedding,
-        lambda editions: _retrieve_each(stores, dependencies.embedding, questions, editions),
-    )
-    return [chunk for each in found for chunk in each.chunks]
-
-
 async def load_policy_rules(stores: Stores) -> tuple[TravelPolicy, ...]:
     """Return the machine-readable rules of every document in service, newest first."""
     return tuple(
@@ -148,17 +129,6 @@ async def _retrieve_each(
         await retrieve(stores, embedding, each, top_k=PASSAGES_PER_TOPIC, policy_ids=editions)
         for each in questions
     ]
-
-
-def _build_plan_questions(plan: BookingPlan, rules: Sequence[TravelPolicy]) -> Iterator[str]:
-    """Yield a question about a cabin above economy, and one about a prohibited destination."""
-    cabin, destination = plan.parameters.cabin_class, plan.parameters.destination
-    if cabin is not Cabin.economy:
-        name = cabin.value.replace("_", " ")
-        yield f"Is {name} class permitted, or is {name} class never booked?"
-    prohibited = {each for policy in rules for each in policy.prohibited.destinations}
-    if prohibited & {destination, get_country(destination)}:
-        yield f"Is travel to {', '.join(get_place_names(destination))} prohibited?"
 
 
 def _merge_passages(asked: RetrievalResult, topics: Sequence[RetrievalResult]) -> list[RetrievedChunk]:

@@ -1,4 +1,4 @@
-"""Step ExecuteSearch: searches the portal and ranks the options for the employee.
+"""Step ExecuteSearch: searches the portal and ranks the options by the confirmed rules.
 
 The circuit breaker guards the call. Audit event `flight_search`, status `options_presented`. If the portal
 stays down, the booking fails with the link to its pages.
@@ -6,16 +6,19 @@ stays down, the booking fails with the link to its pages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date
 from typing import Final
 
 from holdfast.flows import Next, StepContext
-from tripcortex.domain.policy_rules.option_ranking import Ranking, rank_options
+from tripcortex.domain.policy_rules.booking_checks import rank_by_rules
+from tripcortex.domain.policy_rules.option_ranking import Ranking
 from tripcortex.model.entities import AuditEvent, Booking, FlightOption
+from tripcortex.policies.rule_loader import load_confirmed_rules
 from tripcortex.workers.audit_entries import build_audit_entry
-from tripcortex.workers.dependencies import get_dependencies, start_stopwatch
+from tripcortex.workers.dependencies import find_employee_level, get_dependencies, start_stopwatch
 from tripcortex.workers.steps.endings import build_message_writes, fail_booking
 from tripcortex.workers.steps.local_date import get_local_date
-from tripcortex.workers.steps.retrieval import load_passages, load_policy_rules
 from tripcortex.workers.steps.serializers import option_to_json
 from tripcortex.workers.steps.validation import get_plan
 
@@ -31,15 +34,8 @@ async def execute_search(context: StepContext[Booking]) -> Next:
     plan = get_plan(booking)
     offers = await dependencies.portal.search(plan.parameters, plan.preferences)
     options = [offer.to_option(str(place)) for place, offer in enumerate(offers, 1)]
-    ranking = rank_options(
-        options,
-        plan,
-        await load_policy_rules(context.stores),
-        await load_passages(context.stores, dependencies, booking),
-        dependencies.settings.options_max,
-        today=get_local_date(booking, context.now),
-        confidence=booking.policy_confidence,
-    )
+    today = get_local_date(booking, context.now)
+    ranking = await rank_flights(context, options, dependencies.settings.options_max, today=today)
     chosen = number_options(ranking)
     entry = build_audit_entry(
         context.stores,
@@ -50,7 +46,12 @@ async def execute_search(context: StepContext[Booking]) -> Next:
         outputs={
             "offers": len(offers),
             "options": [
-                {"option": each.option_id, "carrier": each.carrier, "price_usd": str(each.price_usd)}
+                {
+                    "option": each.option_id,
+                    "carrier": each.carrier,
+                    "price_usd": str(each.price_usd),
+                    "verdict": each.verdict,
+                }
                 for each in chosen
             ],
         },
@@ -66,6 +67,23 @@ async def execute_search(context: StepContext[Booking]) -> Next:
         {"flight_options": chosen},
         writes=(entry, *message),
         deadline_s=60.0 * dependencies.settings.choice_minutes,
+    )
+
+
+async def rank_flights(
+    context: StepContext[Booking], options: Sequence[FlightOption], count: int, *, today: date
+) -> Ranking:
+    """Rank flights for the booking's plan by the rules that are confirmed now.
+
+    `today` is the day of the request at the employee's place, from which the notice counts.
+    """
+    return rank_by_rules(
+        options,
+        get_plan(context.item),
+        await load_confirmed_rules(context.stores),
+        count,
+        today=today,
+        employee_level=await find_employee_level(context),
     )
 
 

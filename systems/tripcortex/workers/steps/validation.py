@@ -1,41 +1,37 @@
-"""Step ValidatePlan: checks the plan against the policy; a hard breach ends the booking with a remedy.
+"""Step ValidatePlan: judges the plan by the confirmed rules; a forbidden trip ends the booking with a remedy.
 
-Audit event `plan_validation`. If the policy's text and rules differ, the booking's notes inform the employee.
+Audit event `plan_validation`. Passages that were retrieved are quoted to the employee and never decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from holdfast.core.errors import InternalError
 from holdfast.flows import Next, StepContext
-from tripcortex.domain.policy_rules.compliance import PlanJudgement, check_plan
-from tripcortex.domain.policy_rules.travel_policy import TravelPolicy
+from tripcortex.domain.policy_rules.booking_checks import judge_plan
+from tripcortex.domain.policy_rules.judgement import Judgement
+from tripcortex.domain.policy_rules.rules import Outcome
 from tripcortex.model.entities import AuditEvent, Booking, BookingPlan, Failure
-from tripcortex.policies.retrieval import RetrievedChunk
+from tripcortex.policies.rule_loader import load_confirmed_rules
 from tripcortex.workers.audit_entries import build_audit_entry, redact_text
-from tripcortex.workers.dependencies import get_dependencies, start_stopwatch
+from tripcortex.workers.dependencies import find_employee_level, get_dependencies, start_stopwatch
 from tripcortex.workers.steps.endings import OUT_OF_POLICY, fail_booking
 from tripcortex.workers.steps.local_date import get_local_date
-from tripcortex.workers.steps.retrieval import load_passages, load_policy_rules, retrieve_for_plan
 
 STEP: Final = "ValidatePlan"
 MAX_NOTES: Final = 10
 
 
 async def validate_plan(context: StepContext[Booking]) -> Next:
-    """Check the plan against rules and passages; store the constraints and move to `validated`, or fail."""
+    """Judge the plan by the confirmed rules; store the constraints and move to `validated`, or fail."""
     dependencies, watch, booking = get_dependencies(context), start_stopwatch(), context.item
-    plan, policies = get_plan(booking), await load_policy_rules(context.stores)
-    passages = await _collect_passages(context, plan, policies)
-    judgement = check_plan(
+    plan = get_plan(booking)
+    judgement = judge_plan(
         plan,
-        policies,
-        passages,
+        await load_confirmed_rules(context.stores),
         get_local_date(booking, context.now),
-        confidence=booking.policy_confidence,
-        stop_without_policy=dependencies.settings.stop_without_policy,
+        employee_level=await find_employee_level(context),
     )
     entry = build_audit_entry(
         context.stores,
@@ -43,19 +39,17 @@ async def validate_plan(context: StepContext[Booking]) -> Next:
         AuditEvent.plan_validation,
         STEP,
         inputs={"parameters": plan.parameters.model_dump(mode="json", exclude_none=True)},
-        outputs=_build_outputs(judgement),
+        outputs=build_judgement_outputs(judgement),
         years=dependencies.settings.audit_years,
         latency_ms=watch.ms,
     )
     notes = _merge_notes(booking, judgement)
-    if not judgement.ok:
+    if judgement.verdict is Outcome.forbidden:
         return fail_booking(context, STEP, _build_refusal(judgement), audit=(entry,), notes=notes)
     plan = plan.model_copy(
         update={"policy_constraints": judgement.constraints, "citations": list(judgement.citations)}
     )
-    # The search step judges flights by the same passages.
-    cited = [each.citation() for each in passages]
-    return Next("validated", {"booking_plan": plan, "passages": cited, "notes": notes}, writes=(entry,))
+    return Next("validated", {"booking_plan": plan, "notes": notes}, writes=(entry,))
 
 
 def get_plan(booking: Booking) -> BookingPlan:
@@ -65,28 +59,12 @@ def get_plan(booking: Booking) -> BookingPlan:
     return booking.booking_plan
 
 
-async def _collect_passages(
-    context: StepContext[Booking], plan: BookingPlan, policies: Sequence[TravelPolicy]
-) -> tuple[RetrievedChunk, ...]:
-    """Return the passages retrieved for the request, and further ones that depend on the plan.
-
-    If the request found none, search no further.
-    """
-    dependencies = get_dependencies(context)
-    found = await load_passages(context.stores, dependencies, context.item)
-    if context.item.policy_confidence == "none":
-        return found
-    more = await retrieve_for_plan(context.stores, dependencies, plan, policies)
-    known = {each.chunk_id for each in found}
-    return (*found, *{each.chunk_id: each for each in more if each.chunk_id not in known}.values())
-
-
-def _merge_notes(booking: Booking, judgement: PlanJudgement) -> list[str]:
+def _merge_notes(booking: Booking, judgement: Judgement) -> list[str]:
     """Return the planner's notes, then the policy's, each once and at most ten."""
     return list(dict.fromkeys((*booking.notes, *judgement.notes)))[:MAX_NOTES]
 
 
-def _build_refusal(judgement: PlanJudgement) -> Failure:
+def _build_refusal(judgement: Judgement) -> Failure:
     """Return the failure with the texts and remedies of the hard breaches."""
     hard = [each for each in judgement.breaches if each.severity == "hard"]
     return Failure(
@@ -97,17 +75,23 @@ def _build_refusal(judgement: PlanJudgement) -> Failure:
     )
 
 
-def _build_outputs(judgement: PlanJudgement) -> dict[str, object]:
-    """Return the outputs of the audit entry: verdict, breaches, notes and citations."""
+def build_judgement_outputs(judgement: Judgement) -> dict[str, object]:
+    """Return the outputs of the audit entry: verdict, breaches, and the rules that were applied."""
     return {
-        "ok": judgement.ok,
-        "needs_approval": judgement.needs_approval,
-        "confidence": judgement.confidence,
-        "policy_version": judgement.policy_version,
+        "ok": judgement.verdict is not Outcome.forbidden,
+        "verdict": judgement.verdict.value,
+        "needs_approval": judgement.verdict is Outcome.approval,
+        "approvers": list(judgement.approvers),
+        "uncovered": list(judgement.uncovered),
         "breaches": [{"code": each.code, "severity": each.severity} for each in judgement.breaches],
         "notes": [redact_text(each) for each in judgement.notes[:MAX_NOTES]],
         "cited": [
-            {"policy": each.file_name, "page": each.source_page, "section": each.section_title}
+            {
+                "rule": each.chunk_id.removeprefix("rule:"),
+                "policy": each.file_name,
+                "page": each.source_page,
+                "section": each.section_title,
+            }
             for each in judgement.citations
         ],
     }

@@ -38,7 +38,7 @@ from holdfast_demo.tripcortex.sandbox.issuer import build_issuer_variables as is
 from tests.postgres import create_database
 from tripcortex.api import trips
 from tripcortex.api.routes import build_api_routes, configure_errors
-from tripcortex.model import pattern_sets, patterns
+from tripcortex.model import directory, pattern_sets, patterns
 from tripcortex.model.entities import (
     TABLES,
     Approval,
@@ -57,7 +57,7 @@ from tripcortex.model.entities import (
     policy_files,
 )
 from tripcortex.model.notices import build_message, build_notice_writes
-from tripcortex.model.policies import files
+from tripcortex.model.policies import files, rules_patterns
 from tripcortex.model.policies import patterns as knowledge
 from tripcortex.model.policies.schema import tripcortex
 from tripcortex.workers import booking_requests, message_sender
@@ -241,7 +241,12 @@ SMALL: Final[Flow[Booking]] = Flow(
 )
 
 
-KNOWLEDGE: Final = (*collect_patterns(knowledge), *collect_patterns(files))
+KNOWLEDGE: Final = (
+    *collect_patterns(knowledge),
+    *collect_patterns(rules_patterns),
+    *collect_patterns(files),
+    *directory.PATTERNS,
+)
 API: Final = Component(
     "api",
     uses=(
@@ -363,7 +368,7 @@ class Client:
 
 
 @contextmanager
-def start_service(folder: Path, *, with_policies: bool = False) -> Iterator[Service]:
+def start_service(folder: Path, *, with_policies: bool = True) -> Iterator[Service]:
     """Start the service with stores in memory, and with PostgreSQL if `with_policies`; stop it on exit."""
     clock = RunClock(folder / "clock", start=START)
     system = WITH_POLICIES if with_policies else SYSTEM

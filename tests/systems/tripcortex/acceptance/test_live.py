@@ -142,6 +142,17 @@ async def test_request_is_answered_and_options_reach_every_connection(live: Serv
         assert again["problem"]["status"] == 409
 
 
+async def test_a_sentence_that_is_no_request_is_answered_and_books_nothing(live: Service) -> None:
+    unsure = "Are there any flights to Chicago on Friday?"
+    async with live.connect("emp-asks-only") as client:
+        status = await client.ask(action="request", text="Is my flight on time?")
+        assert (status["kind"], status["intent"], status["bookingIds"]) == ("answer", "status", [])
+        asked = await client.ask(action="request", text=unsure)
+        assert asked["question"] and "bookingId" not in asked
+        assert "question" not in await client.ask(action="request", text=unsure, answer="No.")
+        assert "bookingId" in await client.ask(action="request", text=unsure, answer="Yes!")
+
+
 async def test_redelivers_missed_messages_in_order_until_acknowledged(live: Service) -> None:
     sent = [await send_message(live, "emp-away", number) for number in range(3)]
     for _ in range(2):

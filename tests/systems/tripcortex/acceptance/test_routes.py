@@ -8,6 +8,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -75,7 +76,7 @@ def test_employee_requests_chooses_and_confirms_a_trip(web: Service) -> None:
 
 
 def test_employee_answers_the_planners_question(web: Service) -> None:
-    booking_id = web.request_trip("emp-asked", "Boston to somewhere")
+    booking_id = web.request_trip("emp-asked", "Fly from Boston to somewhere")
     shown = web.booking("emp-asked", booking_id)
     assert shown["question"]["text"] == "Where to?"
     # The document's status does not show the question.
@@ -83,6 +84,28 @@ def test_employee_answers_the_planners_question(web: Service) -> None:
     answered = web.call("POST", f"/bookings/{booking_id}/answer", "emp-asked", json={"text": "Chicago"})
     assert answered.status_code == 200
     web.wait_until(lambda: web.booking("emp-asked", booking_id)["status"] == "options_presented")
+
+
+@pytest.mark.proves("TC-64")
+def test_only_a_sentence_that_asks_for_a_flight_creates_a_booking(web: Service) -> None:
+    def ask(text: str, **more: str) -> Any:
+        response = web.call("POST", "/bookings", "emp-intent", json={"text": text, **more})
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    assert ask("Is my flight on time?")["text"].startswith("You have no bookings yet.")
+    assert ask("How much may a hotel cost a night?")["intent"] == "policy"
+    assert ask("Please do not book anything yet")["intent"] == "other"
+    unsure = "Are there any flights to Denver on Friday?"
+    assert ask(unsure)["question"].endswith("yes or no.")
+    assert ask(unsure, answer="no")["question"] is None
+    assert web.call("GET", "/bookings", "emp-intent").json()["items"] == []
+
+    begun = web.call("POST", "/bookings", "emp-intent", json={"text": unsure, "answer": "yes"})
+    assert begun.status_code == 202
+    cancel = ask("cancel my trip to Denver")
+    assert cancel["bookingIds"] == [begun.json()["bookingId"]] and "action “cancel”" in cancel["text"]
+    assert begun.json()["bookingId"] in ask("what is the status of my booking?")["bookingIds"]
 
 
 def test_employee_may_request_again_after_cancelling(web: Service) -> None:
@@ -133,7 +156,10 @@ def test_approver_sees_only_pending_decisions(web: Service) -> None:
     assert list_approvals("emp-first") == list_approvals("emp-2", token=ADMIN) == []
 
     seen = web.call("GET", f"/approvals/{ids[0]}", APPROVER).json()
-    assert seen.keys() == {"bookingId", "employeeId", "option", "breaches", "dueAt", "atDeadline"}
+    asked = {"priceUsd", "stage", "stages", "approvers"}
+    shown = {"bookingId", "employeeId", "option", "breaches", "dueAt", "atDeadline"}
+    assert seen.keys() == shown | asked
+    assert [each["people"] for each in seen["approvers"]] == [[APPROVER]]
     assert (seen["employeeId"], seen["option"]["option_id"]) == ("emp-first", "opt-2")
     assert "offer_id" not in seen["option"]
     (breach,) = seen["breaches"]
@@ -219,7 +245,8 @@ def test_the_audit_is_read_by_booking_and_by_employee_and_time(web: Service) -> 
 
 
 def test_exports_are_complete_and_contain_no_formulas(web: Service) -> None:
-    texts = ['=HYPERLINK("http://x")', "+1 to Chicago", "-1 to Chicago", "@SUM(A1)", 'Boston, "Chicago"']
+    formulas = ['=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", '"Hello"']
+    texts = [f"{each}, fly me to Chicago" for each in formulas]
     for text in texts:
         booking_id = web.request_trip("emp-csv", text)
         web.call("POST", f"/bookings/{booking_id}/cancel", "emp-csv")
@@ -272,6 +299,10 @@ def test_admin_uploads_replaces_rolls_back_and_removes_a_policy(web: Service) ->
     best = found["passages"][0]
     assert best["citation"]["file_name"] == "air.md" and best["similarity"] >= 0
     assert found["confidence"] in ("low", "high")
+    asked = web.call("POST", "/bookings", json={"text": "How much may a hotel cost a night?"})
+    assert asked.status_code == 200 and "250 dollars" in asked.json()["text"]
+    assert "(air.md, " in asked.json()["text"]
+    assert asked.json()["passages"][0]["citation"]["file_name"] == "air.md"
 
     form = {"file": ("folder/air.md", POLICY.replace(b"250", b"300"), "text/markdown")}
     put = web.call("PUT", f"/policies/{first['id']}", files=form, token=ADMIN)
@@ -284,11 +315,47 @@ def test_admin_uploads_replaces_rolls_back_and_removes_a_policy(web: Service) ->
     # Any edition's id names the document: nothing precedes the first.
     problem = check_problem(web.call("POST", f"/policies/{second['id']}/rollback", token=ADMIN), 400)
     assert "No earlier edition" in problem["detail"]
+    forward = web.call("POST", f"/policies/{first['id']}/rollforward", token=ADMIN).json()
+    assert (forward["id"], forward["serves"]) == (second["id"], True)
+    problem = check_problem(web.call("POST", f"/policies/{first['id']}/rollforward", token=ADMIN), 400)
+    assert "No later edition" in problem["detail"]
+    web.call("POST", f"/policies/{second['id']}/rollback", token=ADMIN)
 
     assert web.call("DELETE", f"/policies/{second['id']}", token=ADMIN).status_code == 204
     check_problem(web.call("GET", f"/policies/{second['id']}", token=ADMIN), 404)
     listed = web.call("GET", "/policies", token=ADMIN).json()["items"]
     assert [each["id"] for each in listed] == [first["id"]]
+
+
+def test_concurrent_changes_of_a_policy_conflict_in_plain_words(web: Service) -> None:
+    """At least one of them succeeds; none of the others shows a statement or a table."""
+    made = web.call(
+        "POST",
+        "/policies?fileName=air.md",
+        content=POLICY,
+        headers={"content-type": "text/markdown"},
+        token=ADMIN,
+    )
+    path = f"/policies/{made.json()['id']}"
+
+    def put(number: int) -> httpx2.Response:
+        return web.call("PUT", path, files={"file": ("air.md", POLICY, "text/markdown")}, token=ADMIN)
+
+    def delete(number: int) -> httpx2.Response:
+        return web.call("DELETE", path, token=ADMIN)
+
+    for change, accepted, others in ((put, 202, {409}), (delete, 204, {409, 404})):
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(change, range(8)))
+        refused = [each for each in answers if each.status_code != accepted]
+        assert len(refused) < len(answers)
+        for each in refused:
+            assert each.status_code in others, each.text
+            problem = check_problem(each, each.status_code)
+            assert "polic" in problem["detail"] and "tripcortex." not in each.text
+    for each in web.call("GET", "/policies", token=ADMIN).json()["items"]:
+        if each["documentId"] == made.json()["documentId"]:
+            web.call("DELETE", f"/policies/{each['id']}", token=ADMIN)
 
 
 def test_invalid_policy_file_is_refused_or_fails_with_a_reason(web: Service) -> None:
@@ -355,6 +422,7 @@ def test_no_route_shows_another_employees_data(web: Service) -> None:
         "choice": {"optionId": "opt-1"},
         "answer": {"text": "Chicago"},
         "approval": {"employeeId": "emp-mine", "decision": "approve"},
+        "price": {"decision": "accept"},
     }
     before = web.booking("emp-mine", booking_id)
     for method, path in walked:
@@ -383,7 +451,10 @@ def test_every_documented_route_requires_a_valid_token(web: Service, flaw: Any) 
         for method in paths[path]:
             address = re.sub(r"{\w+}", "x", path)
             assert web.http.request(method.upper(), address).status_code == 401, path
-            if not path.startswith("/@"):
+            if path.startswith("/scim/"):
+                # Its errors have SCIM's format, see test_directory_routes.
+                assert web.call(method.upper(), address, token={"flaw": flaw}).status_code == 401
+            elif not path.startswith("/@"):
                 check_problem(web.call(method.upper(), address, token={"flaw": flaw}), 401)
 
 

@@ -61,7 +61,7 @@ END_OF: Final = {
 # The document's minimum.
 MIN_ENTRIES: Final = 6
 # Entries while the portal's outcome is open: these are not ends.
-OPEN: Final = frozenset({"outcome_open", "outcome_unknown", "surplus_order"})
+OPEN: Final = frozenset({"outcome_open", "outcome_unknown", "retried", "surplus_order"})
 
 
 @dataclass
@@ -146,8 +146,16 @@ def check_audit(findings: Findings) -> None:
         assert steps.keys() == set(STEPS[: len(steps)]), (booking.flow_state, steps)
         # Once, and again for each answer, unless it was cancelled before.
         assert steps.pop("ReasonAndPlan", 0) - len(booking.answers) in (0, 1), (booking.answers, steps)
-        assert set(steps.values()) <= {1}, steps
+        # Once, and again after each approval of a dearer flight and each acceptance of its price.
+        assert steps["BeginBooking"] <= _count_price_agreements(findings.audit[id]), steps
+        assert {count for step, count in steps.items() if step != "BeginBooking"} <= {1}, steps
         _check_end(booking, findings.audit[id], steps)
+
+
+def _count_price_agreements(entries: Sequence[AuditRecord]) -> int:
+    """Count how often the choice, its approvers or the employee agreed to the price."""
+    approvals = sum(each.output.get("is_final") is True for each in entries)
+    return max(approvals, 1) + sum("accepted_usd" in each.output for each in entries)
 
 
 def _count_steps(entries: Sequence[AuditRecord]) -> Counter[str]:
@@ -195,15 +203,22 @@ def check_messages(findings: Findings, inboxes: Mapping[str, Inbox]) -> None:
         about = Counter(each["about"] for each in frames)
         # The message that the outcome of the purchase is still open.
         about.pop("pending", None)
+        # After an approval the price may have risen, each time with one message.
+        about.pop("price_changed", None)
         asked = sum("asked" in each.output for each in findings.audit[id])
         is_lost = booking.failure is not None and booking.failure.code == "not_understood"
         wanted = Counter({END_OF[booking.status]: 1, "question": asked - is_lost})
         wanted["options"] = int(bool(booking.flight_options))
         assert about == +wanted, (booking.status, booking.failure, about, wanted)
         if booking.approval is not None:
-            assert [each["about"] for each in inboxes[booking.approval.asked_of].list_for_booking(id)] == [
-                "approval"
-            ]
+            received = Counter(
+                each["about"] for each in inboxes[booking.approval.asked_of].list_for_booking(id)
+            )
+            # One request each time that the booking needed an approval, and at most one escalation of each.
+            requests = received.pop("approval")
+            escalated = sum("escalated" in each.output for each in findings.audit[id])
+            assert requests >= 1 and received == +Counter({"approval_reminder": escalated}), received
+            assert escalated <= requests
         end = next(each for each in frames if each["about"] == END_OF[booking.status])
         if booking.status is BookingStatus.confirmed:
             assert end["body"]["confirmationNumber"] == booking.confirmation_number

@@ -152,6 +152,8 @@ class People:
             else:
                 choices = frame["body"].get("choices") or ["PDX"]
                 await self._post(employee, f"/bookings/{booking}/answer", {"text": choices[0]}, (200, 409))
+        elif frame["about"] == "price_changed":
+            await self._post(employee, f"/bookings/{booking}/price", {"decision": "accept"}, (200, 409))
         elif frame["about"] == "options":
             await self._choose(employee, kind, booking, frame["body"]["options"])
 

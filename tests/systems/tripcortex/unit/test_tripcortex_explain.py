@@ -79,7 +79,7 @@ async def test_agent_can_read_explanations_and_policies_only(trip: Bench) -> Non
 
 
 async def test_operator_commands_show_policies_answers_and_the_circuit(trip: Bench) -> None:
-    """The commands `policies list`, `policies try` and `circuit`."""
+    """The commands `policies list` and `circuit`."""
 
     async def run(name: str, *given: Any) -> Any:
         command = COMMANDS[name]
@@ -89,8 +89,6 @@ async def test_operator_commands_show_policies_answers_and_the_circuit(trip: Ben
     assert [(each["file_name"], each["status"], each["serves"]) for each in listed.page.items] == [
         (POLICY_FILE, "ready", True)
     ]
-    tried = await run("policies try", QUESTION)
-    assert tried.page.items[0]["section"] == "Airlines"
     assert (await run("circuit"))["state"] == "closed"
 
 

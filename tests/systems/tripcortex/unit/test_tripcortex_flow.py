@@ -1,4 +1,4 @@
-"""Tests of the flow's transitions, as declared and as stored: the document's, five more, and no others."""
+"""Tests of the flow's transitions, as declared and as stored: the document's, six more, and no others."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ EXTENSIONS = {
     (S.searching, S.cancelled),
     (S.user_selected, S.failed),
     (S.user_selected, S.cancelled),
+    # The approved flights are sold out, and the employee searches again.
+    (S.user_selected, S.searching),
 }
 
 
@@ -65,7 +67,7 @@ def list_edges() -> set[tuple[str, str]]:
 
 
 @pytest.mark.proves("TC-60", "TC-61", "TC-62", "TC-X1", "TC-X9")
-def test_flow_has_the_documents_transitions_and_the_five_missing_ones() -> None:
+def test_flow_has_the_documents_transitions_and_the_six_missing_ones() -> None:
     moves = {
         (get_status(one), get_status(other))
         for one, other in list_edges()
@@ -80,7 +82,7 @@ def test_flow_has_the_documents_transitions_and_the_five_missing_ones() -> None:
 
 
 @pytest.mark.proves("TC-90", "TC-94")
-def test_steps_have_the_documents_names_and_three_states_are_waits() -> None:
+def test_steps_have_the_documents_names_and_four_states_are_waits() -> None:
     assert BOOKING_FLOW.step_names == (
         "EmbedAndRetrieve",
         "ReasonAndPlan",
@@ -95,7 +97,8 @@ def test_steps_have_the_documents_names_and_three_states_are_waits() -> None:
     assert {name: set(wait.answers) for name, wait in waits.items()} == {
         "asking": {"answer"},
         "options_presented": {"choose"},
-        "approving": {"decide"},
+        "approving": {"decide", "reassign"},
+        "repriced": {"accept", "search"},
     }
     # Every wait has a deadline.
     assert all(wait.deadline_s and wait.deadline_to for wait in waits.values())
@@ -118,7 +121,7 @@ async def stores(clock: HandClock) -> AsyncIterator[Stores]:
 async def make_booking(stores: Stores, clock: HandClock, state: str) -> Booking:
     """Create a booking in a state, with its execution, as the flow would have left it."""
     now = datetime.fromtimestamp(clock.now(), UTC)
-    is_chosen = state in ("approving", "user_selected", "booking", "confirmed")
+    is_chosen = state in ("approving", "user_selected", "repriced", "booking", "confirmed")
     booking = Booking(
         employee_id=EMPLOYEE,
         booking_id=UlidGenerator(clock).new(),
@@ -176,7 +179,7 @@ async def test_ended_booking_rejects_answers_and_cancellation(stores: Stores, cl
         stored = await get_booking_item(stores, booking)
         with pytest.raises(NotCancellable):
             await BOOKING_FLOW.cancel(stores, booking, "no")
-        for name in ("choose", "answer", "decide"):
+        for name in ("choose", "answer", "decide", "reassign", "accept", "search"):
             with pytest.raises(NotWaiting):
                 await BOOKING_FLOW.answer(stores, booking, name, token="x", given={"optionId": "1"})
         assert await get_booking_item(stores, booking) == stored
@@ -206,11 +209,12 @@ def test_flow_renders_a_diagram_and_states_language() -> None:
 
 
 @pytest.mark.proves("TC-94")
-def test_diagram_and_states_language_show_both_ends_of_an_approval_deadline() -> None:
+def test_diagram_and_states_language_show_all_ends_of_an_approval_deadline() -> None:
     drawn = BOOKING_FLOW.draw_diagram()
-    assert "approving --> user_selected : after" in drawn and "approving --> failed : after" in drawn
+    ends = ("approving", "user_selected", "failed")
+    assert all(f"approving --> {end} : after" in drawn for end in ends)
     states = BOOKING_FLOW.to_states_language()["States"]
     [late] = states["approving"]["Catch"]
     assert states[late["Next"]]["Type"] == "Task"
     choices = states[states[late["Next"]]["Next"]]["Choices"]
-    assert {each["Next"] for each in choices} == {"user_selected", "failed"}
+    assert {each["Next"] for each in choices} == {*ends}

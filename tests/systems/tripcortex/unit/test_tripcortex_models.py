@@ -21,8 +21,9 @@ from holdfast.stores.tables.embedded import open_tables
 from holdfast.web.demo_env import patch_environ
 from holdfast_demo.tripcortex.sandbox import PORTAL_KEY
 from tests.cases import all_cases
-from tripcortex.api.commands import policies_try, policies_upload
+from tripcortex.api.commands import policies_upload
 from tripcortex.api.mcp_tools import policy_says
+from tripcortex.api.policy_commands import policies_ask
 from tripcortex.domain.planner.ports import PlanRequest, TravellerProfile, TripPlan
 from tripcortex.integrations import ai_models
 from tripcortex.integrations.planner_models.model_planner import TOOL_NAME
@@ -131,7 +132,7 @@ Use = Callable[[Stores], Coroutine[Any, Any, Any]]
     "use",
     [
         ingest_waiting_policies,
-        lambda stores: policies_try(stores, "Which cabin?"),
+        lambda stores: policies_ask(Path("policy.md"), ["Which cabin?"]),
         lambda stores: policies_upload(stores, Path("policy.md")),
         lambda stores: policy_says(stores, "Which cabin?"),
     ],

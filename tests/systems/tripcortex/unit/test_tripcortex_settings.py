@@ -68,3 +68,18 @@ async def test_rejects_an_invalid_portal_address_before_any_call(address: str) -
         pytest.raises(SettingsError, match="PORTAL_URL"),
     ):
         await open_portal_client()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("APPROVER_WORDS", "L1=boss:1"),
+        ("APPROVER_WORDS", "=manager:1"),
+        ("LEVELS", "vp=high"),
+        ("APPROVAL_ORDER", "anyhow"),
+        ("APPROVERS", "line-manager"),
+    ],
+)
+def test_rejects_invalid_settings_of_approvals(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"Invalid TRIPCORTEX_{name}"):
+        TripCortexSettings.load({f"TRIPCORTEX_{name}": value})

@@ -11,7 +11,6 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,6 @@ from holdfast.runtime import create_queues, create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.web.demo_env import patch_environ
 from tests.contract.flows.conftest import engines
-from tests.contract.moto import skip_races
 from tests.systems.tripcortex.unit.policy_rules.trips import make_option
 from tests.systems.tripcortex.unit.steps.booking_bench import get_booking_item
 from tripcortex.model import patterns
@@ -42,11 +40,6 @@ SENTENCE = "Book me a flight to Chicago next Tuesday returning Thursday, prefer 
 SECRET = {"HOLDFAST_SECRET_TRIPCORTEX_FLOW_TOKEN": "a-secret-of-the-tests"}
 _NUMBERS = itertools.count(100)
 _PREPARED_TABLES: list[Any] = []
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests marked `concurrent` on moto, which is not isolated."""
-    skip_races(items, Path(__file__).parent)
 
 
 class HandClock:

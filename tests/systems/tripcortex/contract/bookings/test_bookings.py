@@ -72,7 +72,6 @@ async def test_history_pages_one_employees_bookings_newest_first(bench: Bench) -
 # --- one active booking -------------------------------------------------------------------------------------
 
 
-@pytest.mark.concurrent
 @pytest.mark.proves("TC-69", "TC-X7")
 async def test_concurrent_requests_create_one_booking_per_round(bench: Bench) -> None:
     for number in range(ROUNDS):
@@ -90,7 +89,6 @@ async def test_concurrent_requests_create_one_booking_per_round(bench: Bench) ->
     assert len(await bench.list_executions()) == ROUNDS
 
 
-@pytest.mark.concurrent
 @pytest.mark.proves("TC-69", "TC-X7")
 async def test_concurrent_requests_and_cancellations_leave_no_active_booking(bench: Bench) -> None:
     async def request_and_cancel(bench: Bench) -> None:
@@ -190,7 +188,6 @@ async def test_invalid_choice_leaves_the_item_unchanged(bench: Bench) -> None:
     assert await bench.get_item(booking) == stored
 
 
-@pytest.mark.concurrent
 @pytest.mark.proves("TC-95")
 async def test_concurrent_choices_accept_one(bench: Bench) -> None:
     booking = await bench.make_offered_booking()
@@ -204,7 +201,6 @@ async def test_concurrent_choices_accept_one(bench: Bench) -> None:
     assert len(await bench.stores.all(patterns.trail(booking.booking_id))) == 1
 
 
-@pytest.mark.concurrent
 @pytest.mark.proves("TC-X9")
 async def test_concurrent_choice_and_cancellation_leave_a_consistent_booking(bench: Bench) -> None:
     for _ in range(4):

@@ -34,7 +34,7 @@ from tripcortex.documents import DocumentEncrypted, DocumentRefused
 from tripcortex.documents.ports import CHART, Box, ContentType, ParsedEntity
 from tripcortex.model.policies import files, patterns
 from tripcortex.model.policies.schema import Policy, PolicyStatus
-from tripcortex.policies import ingestion
+from tripcortex.policies import ingestion, uploads
 from tripcortex.policies.embedding import Embedding, build_local_embedding
 from tripcortex.policies.ingestion import (
     Upload,
@@ -43,13 +43,16 @@ from tripcortex.policies.ingestion import (
     remove,
     replace,
     roll_back,
+    roll_forward,
     serve,
     sweep,
     upload,
 )
 from tripcortex.policies.retrieval import RetrievalMode, retrieve, run_on_fixed_editions
+from tripcortex.policies.rule_proposals import Proposals
+from tripcortex.policies.uploads import PolicyChanged
 
-GIVEN = Upload("policy.md", b"# Policy", uploaded_by="emp-7", rules={"cabin": "economy"})
+GIVEN = Upload("policy.md", b"# Policy", uploaded_by="emp-7", rules={"version": "1"})
 ECONOMY = FakeParser([make_paragraph("Fly economy.", 1)])
 BUSINESS = FakeParser(
     [make_paragraph("Business is allowed.", 1), make_paragraph("Business above six hours.", 2)]
@@ -125,7 +128,7 @@ def test_file_is_pending_after_upload_and_ready_after_ingestion(base: Base) -> N
     ready = base.run(ingest(base.stores, new.id, ECONOMY, AXES))
     assert (ready.status, ready.serves, ready.total_chunks, ready.total_pages) == ("ready", True, 1, 1)
     assert ready.updated_at == get_now(base) > ready.created_at
-    assert ready.embedding_model == "axes" and ready.rules == {"cabin": "economy"}
+    assert ready.embedding_model == "axes" and ready.rules == {"version": "1"}
     assert reload(base, new.id) == ready
     assert search_texts(base) == ["Fly economy."]
 
@@ -148,6 +151,57 @@ def test_concurrent_change_from_the_same_version_conflicts(base: Base) -> None:
     # An illegal transition is refused at any version.
     with pytest.raises(ConditionFailed):
         base.run(base.stores.run(patterns.advance(new.id, 2, PolicyStatus.processing, get_now(base))))
+
+
+@pytest.mark.proves("TC-20")
+def test_concurrent_replacements_make_editions_one_by_one_and_leave_no_file(
+    base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = base.add_policy(GIVEN, ECONOMY, AXES)
+    tried: list[UUID] = []
+
+    def make_uuid() -> UUID:
+        tried.append(uuid4())
+        return tried[-1]
+
+    monkeypatch.setattr(uploads, "make_uuid", make_uuid)
+
+    async def replace_at_once() -> list[object]:
+        return await asyncio.gather(
+            *(replace(base.stores, first.id, GIVEN) for _ in range(8)), return_exceptions=True
+        )
+
+    done = base.run(replace_at_once())
+    made = [each for each in done if isinstance(each, Policy)]
+    assert made and all(isinstance(each, Policy | PolicyChanged) for each in done)
+    assert sorted(each.edition for each in made) == list(range(2, 2 + len(made)))
+    assert len(tried) == len(done)
+    for lost in {*tried} - {each.id for each in made}:
+        with pytest.raises(NotFound):
+            base.run(base.stores.run(files.source(str(lost))))
+
+
+@pytest.mark.proves("TC-20")
+def test_no_change_applies_to_another_version_than_the_one_that_was_read(base: Base) -> None:
+    """Each change is legal in the present status, so only the version refuses it."""
+    new = base.run(upload(base.stores, GIVEN))
+    now, at = get_now(base), PolicyStatus
+    for status in (at.processing, at.failed, at.processing):
+        (new,) = base.run(base.stores.run(patterns.advance(new.id, new.version, status, now)))
+    assert new.version == 4
+    for stale in (2, 5):
+        for change in (
+            patterns.advance(new.id, stale, at.failed, now),
+            patterns.note_progress(new.id, stale, 7, 3, now),
+            patterns.set_serving(new.id, stale, True, now),
+            patterns.set_rules(new.id, stale, {}, now),
+            patterns.delete_policy(new.id, stale),
+        ):
+            with pytest.raises(ConditionFailed):
+                base.run(base.stores.run(change))
+    assert reload(base, new.id) == new
+    (failed,) = base.run(base.stores.run(patterns.advance(new.id, 4, at.failed, now)))
+    assert failed.version == 5
 
 
 @pytest.mark.proves("TC-20")
@@ -206,8 +260,16 @@ def test_keeps_an_entity_without_a_vector(base: Base) -> None:
     assert "knows no word of part of" in (refused.error_message or "")
 
 
-def test_writes_a_long_document_in_batches(base: Base) -> None:
-    """Progress is reported per batch of 50, and the peak of memory stays below 4 MB."""
+def test_writes_a_long_document_in_batches(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress is reported per batch of 50, and the peak of memory stays below 4 MB.
+
+    The rules are left out: they are read from the whole text once it is written.
+    """
+
+    async def read_nothing(*_: object) -> Proposals:
+        return Proposals()
+
+    monkeypatch.setattr(ingestion, "read_proposals", read_nothing)
     progress_calls: list[tuple[int, int | None, int | None]] = []
 
     def pages() -> Iterator[ParsedEntity]:
@@ -399,6 +461,10 @@ def test_new_edition_serves_until_rolled_back_and_older_ones_are_retired(base: B
     for each in (second.id, first.id):
         with pytest.raises(InvalidRequest, match="No earlier edition can replace edition 1"):
             base.run(roll_back(base.stores, each))
+    assert base.run(roll_forward(base.stores, first.id)).id == second.id and sorted(search_texts(base)) == new
+    with pytest.raises(InvalidRequest, match="No later edition can replace edition 2"):
+        base.run(roll_forward(base.stores, first.id))
+    base.run(roll_back(base.stores, first.id))
     assert base.run(serve(base.stores, second.id)).serves and sorted(search_texts(base)) == new
     third = base.run(replace(base.stores, second.id, GIVEN))
     base.run(ingest(base.stores, third.id, ECONOMY, AXES))

@@ -20,6 +20,7 @@ from holdfast.runtime import check_statements
 from holdfast.stores.sql.postgres import open_postgres
 from tests.postgres import connect, create_database
 from tests.systems.tripcortex.contract.policies.knowledge_base import Base, make_vector
+from tripcortex.model.policies import rules_patterns
 from tripcortex.model.policies.patterns import PATTERNS
 
 # The document's DDL, in a schema with another name.
@@ -188,7 +189,7 @@ def test_database_rejects_an_invalid_status_content_type_and_width(
 
 @pytest.mark.proves("TC-103")
 def test_every_statement_returns_its_rows_fields(base: Base) -> None:
-    assert base.run(check_statements(base.stores, PATTERNS)) == []
+    assert base.run(check_statements(base.stores, (*PATTERNS, *rules_patterns.PATTERNS))) == []
     assert {"A1", "A2", "A3", "A4", "A5", "A6"} <= {each.id for each in PATTERNS}
 
 

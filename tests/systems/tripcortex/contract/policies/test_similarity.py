@@ -12,10 +12,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from holdfast.runtime import factory
 from tests.postgres import connect
-from tests.systems.tripcortex.contract.policies.knowledge_base import BEGAN, Base, make_vector, open_base
+from tests.systems.tripcortex.contract.policies.knowledge_base import (
+    AXES,
+    BEGAN,
+    Base,
+    FakeParser,
+    make_paragraph,
+    make_vector,
+    open_base,
+)
 from tripcortex.model.policies import patterns
 from tripcortex.model.policies.schema import DIMENSIONS, NewChunk, NewPolicy, PolicyStatus, SimilarChunk
+from tripcortex.policies.ingestion import Upload
+from tripcortex.policies.retrieval import retrieve
 
 NOW = datetime.fromtimestamp(BEGAN, UTC)
 
@@ -158,7 +169,7 @@ def format_vector(row: NDArray[np.float64]) -> str:
     return f"[{','.join(f'{value:.6g}' for value in row)}]"
 
 
-@pytest.mark.proves("TC-35", "TC-X16", "TC-X28")
+@pytest.mark.proves("TC-35", "TC-X16")
 def test_index_agrees_with_an_exact_search() -> None:
     """At least 98 % of the nearest are found, although most near vectors do not serve.
 
@@ -214,6 +225,35 @@ def index_after(base: Base) -> Iterator[None]:
     base.rows("DROP INDEX tripcortex.idx_policy_chunks_embedding")
     yield
     base.rows(definition)
+
+
+@pytest.mark.proves("TC-X17")
+def test_index_needs_no_maintenance_after_a_policy_was_replaced() -> None:
+    """Rows of another kind than those at the creation of the index are found, without VACUUM or REINDEX."""
+    with open_base() as base:
+        # The index exists from the migration on, so before any row.
+        insert_chunks(base, insert_policy(base), [make_vector(1, number) for number in range(200)])
+        base.rows("DELETE FROM tripcortex.policies")
+        serving = insert_policy(base)
+        wanted = insert_chunks(base, serving, [make_vector(number, 1) for number in range(50, 250)])
+        use_index(base)
+        base.rows("ALTER TABLE tripcortex.policy_chunks SET (autovacuum_enabled = off)")
+        found = base.run(base.stores.run(patterns.similar_chunks(make_vector(249, 1), top_k=100)))
+        assert [each.id for each in found] == wanted[:-101:-1]
+
+
+@pytest.mark.proves("TC-X28")
+def test_vectors_are_in_sql_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy is ingested and found while no key-value store can be opened."""
+
+    def refuse(*given: object) -> None:
+        raise AssertionError("The tables store was opened.")
+
+    monkeypatch.setattr(factory, "open_tables_engine", refuse)
+    with open_base() as base:
+        base.add_policy(Upload("p.md", b"# Policy"), FakeParser([make_paragraph("Fly economy.", 1)]), AXES)
+        found = base.run(retrieve(base.stores, AXES, "economy?"))
+        assert [each.content_text for each in found.chunks] == ["Fly economy."]
 
 
 def use_index(base: Base) -> None:

@@ -106,14 +106,20 @@ def build_encrypted_document() -> bytes:
 
 def build_document_without_pages() -> bytes:
     """Build a valid PDF with an empty page tree."""
-    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 0 >>"]
-    body, places = b"%PDF-1.4\n", []
+    return build_raw_document([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [] /Count 0 >>"])
+
+
+def build_raw_document(objects: Sequence[bytes]) -> bytes:
+    """Build a PDF of these objects, which are numbered from 1; the first one is its catalog."""
+    body, places = b"%PDF-1.7\n", []
     for number, each in enumerate(objects, 1):
         places.append(len(body))
         body += b"%d 0 obj\n%s\nendobj\n" % (number, each)
     table_at = len(body)
-    body += b"xref\n0 3\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
-    return body + b"trailer\n<< /Size 3 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % table_at
+    body += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    body += b"".join(b"%010d 00000 n \n" % place for place in places)
+    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
+    return body + trailer % (len(objects) + 1, table_at)
 
 
 def read(body: bytes) -> list[ParsedEntity]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -127,12 +128,17 @@ def test_labels_with_values_are_not_columns() -> None:
     assert entity.text == "\n".join(f"Label {row} value {row}" for row in range(5))
 
 
-def test_a_table_without_lines_is_read_row_by_row() -> None:
+def test_reads_a_table_without_lines_by_its_alignment() -> None:
     before, rows, after = read(
         layout_document([paragraph("Before it."), table(CAPS, TableStyle([])), paragraph("After it.")])
     )
     assert (before.text, after.text) == ("Before it.", "After it.")
-    assert rows.text == "Route Cap\nDomestic 500 USD\nLong haul 3,200 USD"
+    assert rows.text.splitlines() == [
+        "| Route | Cap |",
+        "| --- | --- |",
+        "| Domestic | 500 USD |",
+        "| Long haul | 3,200 USD |",
+    ]
 
 
 def test_lists_are_kept_together_item_by_item() -> None:
@@ -207,21 +213,76 @@ def test_cell_over_several_rows_is_repeated_in_each() -> None:
 
 
 @pytest.mark.parametrize("repeats_header", [True, False])
-def test_a_table_over_two_pages_is_one(repeats_header: bool) -> None:
+def test_each_page_of_a_table_has_its_caption_and_header(repeats_header: bool) -> None:
     rows = [["City", "Cap"], *([f"City {number}", f"{number} USD"] for number in range(60))]
-    entities = read(layout_document([table(rows, repeats_header=repeats_header)]))
-    (found,) = entities
-    assert {box.page for box in found.boxes} == {1, 2}
-    assert len(found.text.splitlines()) == 1 + 1 + 60
-    assert found.text.count("| City | Cap |") == 1
+    parts = read(layout_document([paragraph("Table 3: Caps"), table(rows, repeats_header=repeats_header)]))
+    assert [part.page for part in parts] == [1, 2]
+    assert all(part.text.startswith("Table 3: Caps\n\n| City | Cap |\n| --- | --- |\n") for part in parts)
+    assert sum(part.text.count("| City ") for part in parts) == 60 + 2
 
 
-def test_splits_a_long_table_and_repeats_its_header() -> None:
-    rows = [["City", "Cap"], *([f"City {number}", f"{number} USD"] for number in range(500))]
-    parts = read(layout_document([table(rows, repeats_header=False)]))
-    assert len(parts) == 2
-    assert all(part.text.startswith("| City | Cap |\n| --- | --- |\n| City ") for part in parts)
-    assert sum(part.text.count("| City ") for part in parts) == 500 + 2
+@pytest.mark.parametrize("name", ["tagged.pdf", "untagged.pdf"])
+def test_reads_a_document_that_a_browser_printed(name: str) -> None:
+    """Centred and wrapped lines, drawn bullets, tables without a grid or over two pages, columns."""
+    entities = read((PRINTED / name).read_bytes())
+    assert [(each.page, each.section_title, each.text) for each in entities] == BROWSER_PRINTED
+
+
+PRINTED = Path(__file__).parent / "printed"
+TITLE = "Harbour Company Travel Rules"
+BROWSER_PRINTED = [
+    (1, TITLE, TITLE),
+    (
+        1,
+        TITLE,
+        "These rules apply to everyone who travels for the company, whether they are employed, on contract "
+        "or invited, and to every journey that is paid by it.",
+    ),
+    (1, "1. Booking", "1. Booking"),
+    (1, "1. Booking", "Tickets are bought early:"),
+    (
+        1,
+        "1. Booking",
+        "- Within the country: at least ten days before the departure, unless the harbour master has asked "
+        "for the journey later than that.\n- Abroad: at least thirty days before.",
+    ),
+    (1, "2. What a ticket may cost", "2. What a ticket may cost"),
+    (1, "2. What a ticket may cost", "The amounts are for one direction."),
+    (
+        1,
+        "2. What a ticket may cost",
+        "| Route | Highest fare | Who approves more |\n| --- | --- | --- |\n"
+        "| Along the coast | $180 | Harbour master |",
+    ),
+    (
+        2,
+        "2. What a ticket may cost",
+        "| Route | Highest fare | Who approves more |\n| --- | --- | --- |\n"
+        "| Between two seas, or to a port that needs more than one flight | $640 | Board |\n"
+        "| Overseas | $1,250 | Board |",
+    ),
+    (2, "3. Nights", "3. Nights"),
+    (
+        2,
+        "3. Nights",
+        "| City | Per night |\n| --- | --- |\n| Oslo | $210 |\n| Lisbon | $140 |\n| Elsewhere | $120 |",
+    ),
+    (2, "4. Meals", "4. Meals"),
+    (2, "4. Meals", "| Meal | Amount |\n| --- | --- |\n| Breakfast | $12 |\n| Dinner | $38 |"),
+    (2, "5. Cabins", "5. Cabins"),
+    (
+        2,
+        "5. Cabins",
+        "The crew travels in economy on every route. Officers may take premium economy if the flight is "
+        "longer than nine hours.",
+    ),
+    (
+        2,
+        "5. Cabins",
+        "Business class is bought only for pilots who work within a day of the landing, and the board "
+        "approves it.",
+    ),
+]
 
 
 # --- figures ------------------------------------------------------------------------------------------------

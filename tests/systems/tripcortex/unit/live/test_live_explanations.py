@@ -32,7 +32,7 @@ async def test_why_shows_the_plan_and_the_decisions(trip: Bench) -> None:
     )
     shown_lines = await list_lines(trip, booking)
     assert shown_lines["ReasonAndPlan"].endswith(": BOS → ORD, 2026-03-17 to 2026-03-19, economy")
-    assert shown_lines["Approval"].endswith(f": refuse, decided by {APPROVER}")
+    assert shown_lines["Approval"].endswith(f": refuse, decided by {APPROVER} (line-manager)")
     # Reason and remedy are two sentences, however the approver wrote the first.
     assert "Too dear. Request a flight inside the policy." in shown_lines[""]
 

@@ -279,11 +279,65 @@ async def test_reads_answers_in_the_context_of_the_open_question(
 
 @all_cases(
     "words",
-    ["return to a on ", "from to ", "for a week ", "not to fly ", "sometime in ", "a , or ", "3/4 - "],
+    [
+        "return to a on ",
+        "from to ",
+        "for a week ",
+        "not to fly ",
+        "sometime in ",
+        "a , or ",
+        "3/4 - ",
+        "please ",
+        "hi, ",
+    ],
 )
 async def test_a_long_repetitive_text_gets_an_outcome(words: str) -> None:
     """No pattern takes exponential time."""
     assert await plan_request(Request((words * 400)[:2000])) is not None
+
+
+@all_cases(
+    ("said", "answer", "expected"),
+    [
+        ("Denver on Friday, one way, under 400", "yes", "2026-03-13 None 400"),
+        ("Denver on Friday, one way, under 400", "no, 450 dollars", "2026-03-13 None 450"),
+        ("Denver on Friday, one way, under 400", "no limit", "2026-03-13 None None"),
+        ("Fly to Denver on Monday, dinner with the team Wednesday", "yes", "2026-03-16 2026-03-18 None"),
+        (
+            "Fly to Denver on Monday, dinner with the team Wednesday",
+            "No, on Thursday",
+            "2026-03-16 2026-03-19 None",
+        ),
+        ("I must be in Denver by Friday, back on Sunday", "Yes, please.", "2026-03-13 2026-03-15 None"),
+    ],
+)
+async def test_a_yes_no_question_accepts_yes_and_no(said: str, answer: str, expected: str) -> None:
+    asked = await plan_request(Request(said))
+    assert isinstance(asked, Question) and asked.yes is not None
+    outcome = await plan_request(Request(said, answers=(answer,)))
+    assert isinstance(outcome, TripPlan), outcome
+    trip = outcome.parameters
+    assert f"{trip.departure_date} {trip.return_date} {outcome.preferences.budget_usd}" == expected
+
+
+@all_cases(
+    ("said", "about"),
+    [
+        ("Denver on Friday, one way, under 400", "budget"),
+        ("Fly to Denver on Monday, dinner with the team Wednesday", "return_date"),
+        ("Flight to Atlantis on April 8, one way", "destination"),
+    ],
+)
+async def test_a_plain_no_leads_to_an_open_question(said: str, about: str) -> None:
+    outcome = await plan_request(Request(said, answers=("no",)))
+    assert isinstance(outcome, Question) and outcome.missing == (about,) and outcome.yes is None
+
+
+async def test_yes_does_not_answer_an_open_question() -> None:
+    said = Request("Fly to Denver on Monday")
+    asked = await plan_request(said)
+    assert isinstance(asked, Question) and asked.missing == ("return_date",) and asked.yes is None
+    assert isinstance(await plan_request(replace(said, answers=("yes",))), Question)
 
 
 async def test_asks_which_of_two_return_days() -> None:

@@ -16,6 +16,7 @@ from tests.systems.tripcortex.unit.planner.sentences import (
     Refuses,
     Request,
 )
+from tests.systems.tripcortex.unit.planner.trip_sentences import TRIP_SENTENCES
 from tripcortex.domain.planner import (
     PlanOutcome,
     PlanRequest,
@@ -78,7 +79,7 @@ async def check(request: Request, expected: Expected) -> None:
 
 
 @pytest.mark.proves("TC-64")
-@all_cases(("said", "expected"), [*SENTENCES, *HOLD_OUT, *SECOND_HOLD_OUT, *FOUND])
+@all_cases(("said", "expected"), [*SENTENCES, *HOLD_OUT, *SECOND_HOLD_OUT, *FOUND, *TRIP_SENTENCES])
 async def test_sentence_gives_the_expected_outcome(said: Request, expected: Expected) -> None:
     await check(said, expected)
 

@@ -101,12 +101,23 @@ REGION_RULES: dict[str, Any] = {
     "caps": [{"route": "domestic", "max_usd": 700}],
     "prohibited": {"carriers": ["NK"], "destinations": ["RU"]},
 }
-COMPANIES: dict[str, tuple[tuple[str, tuple[tuple[int, str, str], ...], dict[str, Any]], ...]] = {
+LEVEL_PASSAGES = (
+    *PASSAGES,
+    (9, "Levels", "Business class is allowed on all flights for employees at level Director."),
+)
+# The rules of "under review" and "levels under review" are decided by the one test that uses each.
+COMPANIES: dict[str, tuple[tuple[str, tuple[tuple[int, str, str], ...], dict[str, Any] | None], ...]] = {
     "one policy": ((POLICY_FILE, PASSAGES, RULES),),
     "two policies": (
         (POLICY_FILE, PASSAGES, RULES | {"hard_stops": []}),
         (REGION_FILE, REGION_PASSAGES, REGION_RULES),
     ),
+    "under review": (
+        (POLICY_FILE, PASSAGES, RULES | {"hard_stops": []}),
+        (REGION_FILE, REGION_PASSAGES, REGION_RULES),
+    ),
+    "levels under review": ((POLICY_FILE, LEVEL_PASSAGES, None),),
+    "text only": ((POLICY_FILE, PASSAGES, None),),
 }
 
 

@@ -230,10 +230,22 @@ async def test_stores_flight_times_in_local_time(trip: Bench) -> None:
 @pytest.mark.proves("TC-90")
 async def test_citations_match_the_audited_similarities(trip: Bench) -> None:
     booking = await trip.request_options()
+    audited = {
+        each["id"]: float(each["similarity"]) for each in (await trip.trail(booking))[0].output["chunks"]
+    }
+    found = {each.chunk_id: float(each.similarity or 0) for each in booking.passages}
+    assert found and audited == found
+
+
+async def test_plan_and_options_cite_the_words_of_the_confirmed_rules(trip: Bench) -> None:
+    booking = await trip.request_options()
     assert booking.booking_plan is not None
-    found = {each.chunk_id: each.similarity for each in booking.passages}
-    cited = [each for each in booking.booking_plan.citations if each.source_page is not None]
-    assert cited and all(each.similarity == found[each.chunk_id] for each in cited)
+    cited = {each.source_page: each.quote for each in booking.booking_plan.citations}
+    assert cited[2] == "Economy class is required on flights of less than 6 hours."
+    assert {each.verdict for each in booking.flight_options} == {"allowed"}
+    for option in booking.flight_options:
+        pages = {each.source_page for each in option.citations}
+        assert pages >= {2, 4, 5} and all(each.chunk_id.startswith("rule:") for each in option.citations)
 
 
 @pytest.mark.proves("TC-2")

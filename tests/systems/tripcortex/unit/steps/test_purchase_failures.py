@@ -12,15 +12,17 @@ import pytest
 
 from holdfast.core.errors import ExternalServiceFailed, ExternalServiceRefused
 from holdfast.web.sandbox_faults import Faults
+from holdfast_demo.tripcortex.sandbox import portal
 from tests.systems.tripcortex.unit.steps.booking_bench import EARLY, Bench, open_bench
 from tests.systems.tripcortex.unit.steps.test_endings import check_ended, check_link
 from tripcortex.api.identity import EMPLOYEE_FORM
 from tripcortex.integrations.portal.circuit import BREAKER, PORTAL_CIRCUIT, GuardedPortal
 from tripcortex.integrations.portal.client import HttpPortal, make_client
 from tripcortex.integrations.portal.purchases import SETTLED_S
-from tripcortex.model.entities import AuditEvent, Booking, BookingStatus, EmployeeId
+from tripcortex.model.entities import AuditEvent, AuditRecord, Booking, BookingStatus, EmployeeId
 from tripcortex.workers.booking_requests import BookingUnderWay, Requester
 from tripcortex.workers.flow import BOOKING_FLOW
+from tripcortex.workers.steps.endings import RETRIED
 
 S = BookingStatus
 MINUTE, HOUR = 60.0, 3600.0
@@ -38,11 +40,14 @@ async def commit_booking(trip: Bench) -> Booking:
 
 
 async def list_errors(trip: Bench, booking: Booking) -> list[str | None]:
-    """Return the error codes of the purchase step's audit entries."""
+    """Return the error codes of the purchase step's audit entries, without those of retries."""
+    return [each.error_code for each in await list_error_entries(trip, booking) if each.error_code != RETRIED]
+
+
+async def list_error_entries(trip: Bench, booking: Booking) -> list[AuditRecord]:
+    """Return the purchase step's audit entries of errors."""
     trail = await trip.trail(booking)
-    return [
-        each.error_code for each in trail if each.event is AuditEvent.error and each.step == "CompleteBooking"
-    ]
+    return [each for each in trail if each.event is AuditEvent.error and each.step == "CompleteBooking"]
 
 
 async def list_messages(trip: Bench) -> list[tuple[str, str | None]]:
@@ -55,7 +60,7 @@ def list_purchases(trip: Bench) -> list[str]:
     return [each["reference"] for each in trip.sandbox.ledger if each["what"] == "order"]
 
 
-@pytest.mark.proves("TC-66", "TC-X8")
+@pytest.mark.proves("TC-66", "TC-X8", "TC-X21")
 async def test_portal_unreachable_after_the_commitment_offers_the_link(trip: Bench) -> None:
     booking = await commit_booking(trip)
     async with make_client(NOWHERE, "") as http:
@@ -69,6 +74,9 @@ async def test_portal_unreachable_after_the_commitment_offers_the_link(trip: Ben
     assert booking.status is S.failed and booking.failure is not None and booking.fallback_url
     assert booking.failure.code == "portal_unavailable"
     assert await list_errors(trip, booking) == ["portal_unavailable"]
+    retries = [each for each in await list_error_entries(trip, booking) if each.error_code == RETRIED]
+    assert [each.input["attempt"] for each in retries] == [1, 2]
+    assert all(each.output["error"] == "PartyFailed" and each.error_message for each in retries)
     assert await trip.marker() is None and await BOOKING_FLOW.list_executions(trip.stores) == []
     assert list_purchases(trip) == []
 
@@ -104,6 +112,8 @@ async def test_outage_during_a_purchase_is_reported_once_and_resolved_later(has_
             await trip.pass_time(10 * MINUTE)
         assert (await trip.booking(booking)).status is S.booking
         assert await list_errors(trip, booking) == ["outcome_open"]
+        retries = [each for each in await list_error_entries(trip, booking) if each.error_code == RETRIED]
+        assert [each.input["attempt"] for each in retries] == [1, 2, 3, 4, 5, 8]
         assert [each for each in await list_messages(trip) if each[0] == "pending"] == [
             ("pending", "outcome_open")
         ]
@@ -278,10 +288,9 @@ async def test_employee_with_the_longest_id_can_book(trip: Bench) -> None:
     assert (await trip.booking(booking)).status is S.confirmed
 
 
-async def test_invalid_portal_responses_offer_the_link(trip: Bench) -> None:
-    real = trip.sandbox._apply_price_factor
-    trip.sandbox._apply_price_factor = lambda offer: real(offer).model_copy(  # type: ignore[method-assign]
-        update={"price_usd": Decimal("354.2100000000000000000000000000000000000001")}
+async def test_invalid_portal_responses_offer_the_link(trip: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        portal, "_dump_offer", lambda offer: {"offer_id": offer.offer_id, "price_usd": "much"}
     )
     booking = await trip.request_options()
     for _ in range(2):

@@ -1,0 +1,129 @@
+"""Checks whether a document is complete.
+
+It does not end within a sentence, and has the sections that it refers to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tripcortex.domain.policy_rules.extraction.statements import Block
+
+_ENDED: Final = re.compile(r"[.!?…)\]\"'”*]$")
+_FOOTER: Final = re.compile(
+    r"©|\bconfidential\b|\bcopyright\b|\bversion\b|\bpage \d|\bend of\b|\brevis|\b(?:19|20)\d\d\b|@"
+    r"|\bsigned\b|\bapproved by\b"
+    r"|\bowner\b|\bpolicy\b|\binternal\b|\bdocument\b",
+    re.IGNORECASE,
+)
+_REFERENCE: Final = re.compile(
+    r"\b(?P<kind>[Ss]ections?|[Aa]ppendix|[Aa]ppendices|[Aa]nnex(?:es)?|[Ss]chedules?|[Aa]rticles?"
+    r"|[Cc]hapters?|[Pp]arts?|§§?) ?"
+    r"(?P<label>\d+(?:\.\d+)*|[A-Z]\b|[IVX]+\b)(?! ?(?:hours|days|%))"
+)
+_ELSEWHERE: Final = re.compile(
+    r"^(?:\([\w.]+\))* ?,? ?(?:of|in|to) (?:the |our |its )?(?!this\b)(?:\w+ ){0,4}?"
+    r"(?:Policy|Act|Code|Handbook|Manual|Regulations?|Agreement|Guide|Procedure|Directive|Standard|Law"
+    r"|Treaty|Contract|CFR|FAR)\b"
+)
+_OPEN_LEAD: Final = re.compile(r"[:,;\-–—]$")
+_DANGLING: Final = re.compile(
+    r"\b(?:the|a|an|of|to|for|and|or|by|with|than|in|on|at|from|is|are|be|must|may|unless|except|if|when"
+    r"|over|under|up|least|"
+    r"within|per|not|no|that|which|requires?|only)$",
+    re.IGNORECASE,
+)
+
+
+def find_gaps(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Return why the document cannot be complete; empty if nothing is missing."""
+    return (*_find_cut(blocks), *_find_missing_sections(blocks))
+
+
+def _find_cut(blocks: Sequence[Block]) -> Iterator[str]:
+    """Yield a reason if the document ends within a sentence, after a heading or with a table."""
+    if not blocks:
+        yield "The document has no text."
+        return
+    last = blocks[-1]
+    text = last.text.strip()
+    if last.kind == "heading" and not _FOOTER.search(text):
+        yield f"The document ends with the heading “{text[:80]}”."
+    elif last.kind == "table":
+        # A row that is cut off between two rows leaves no trace.
+        yield "The document ends with a table, whose last rows may be missing."
+    elif last.kind in ("paragraph", "item") and _is_cut(last, blocks):
+        yield f"The document ends within a sentence: “…{text[-60:]}”."
+
+
+def _is_cut(last: Block, blocks: Sequence[Block]) -> bool:
+    """Return True if the last text has no end.
+
+    A short footer and an item like its neighbours have none either.
+    """
+    text = last.text.strip()
+    if not re.search(r"\w", text) or _OPEN_LEAD.search(text) or _DANGLING.search(text):
+        return True
+    if _ENDED.search(text):
+        return False
+    siblings = [
+        block.text for block in blocks[:-1] if block.kind == "item" and block.sections == last.sections
+    ]
+    if last.kind == "item" and siblings:
+        return all(_ENDED.search(each.strip()) for each in siblings)
+    return not (_FOOTER.search(text) and len(text) < 160)
+
+
+def _find_missing_sections(blocks: Sequence[Block]) -> Iterator[str]:
+    """Yield the sections that the text refers to and the document does not have."""
+    labels = _list_labels(blocks)
+    if not labels:
+        return
+    missing: dict[str, None] = {}
+    for block in blocks:
+        if block.kind == "heading":
+            continue
+        for found in _REFERENCE.finditer(block.text):
+            label = found["label"]
+            is_elsewhere = _ELSEWHERE.match(block.text[found.end() : found.end() + 60])
+            if not is_elsewhere and not _has_label(label, found["kind"], labels):
+                missing[f"{found['kind']} {label}"] = None
+    for each in missing:
+        yield f"The document refers to {each}, which it does not have."
+
+
+def _list_labels(blocks: Sequence[Block]) -> set[str]:
+    """Return the numbers and letters of headings, numbered paragraphs and tables."""
+    found: set[str] = set()
+    for block in blocks:
+        text = block.text if block.kind != "table" else ""
+        start = re.match(
+            r"^(?:(?:section|appendix|annex|schedule|article|chapter|part|§)\s*)?(\d+(?:\.\d+)*"
+            r"|[A-Z](?:[.-]\d+)*|[IVX]+)(?:[.):\s–—-]|$)",
+            text,
+            re.IGNORECASE
+            if re.match(r"(?i)section|appendix|annex|schedule|article|chapter|part", text)
+            else 0,
+        )
+        if start and (block.kind == "heading" or re.match(r"^(?:\d+\.\d|[A-Z][.-]\d|\d+\.)", text)):
+            found.add(start[1].upper())
+    return found
+
+
+def _has_label(label: str, kind: str, labels: set[str]) -> bool:
+    """Return True if a heading has the label, or a label that begins with it."""
+    key = label.upper()
+    prefixes = tuple(f"{key}{mark}" for mark in ".-")
+    if key in labels or any(each.startswith(prefixes) for each in labels):
+        return True
+    is_same_kind = (
+        any(each.isdigit() for each in labels)
+        if key[0].isdigit()
+        else any(each[0].isalpha() for each in labels)
+    )
+    if kind.lower().startswith(("append", "annex", "schedule")):
+        return False
+    # The headings carry no numbers of this kind: nothing can be said.
+    return not is_same_kind

@@ -1,0 +1,207 @@
+"""Reads the scope of a statement.
+
+Routes, hours, levels and days, and whether some condition was not understood.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Final
+
+from tripcortex.domain.policy_rules.extraction.level_scopes import find_levels
+from tripcortex.domain.policy_rules.extraction.route_scopes import RouteScope, find_routes
+from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary
+from tripcortex.domain.policy_rules.extraction.wording import DAYS, HOURS, find_cabins, find_range
+from tripcortex.domain.policy_rules.rules import Range, RuleScope
+
+KM_PER_MILE: Final = Decimal("1.609")
+# Hours that are not those of a flight.
+_OTHER_HOURS: Final = re.compile(
+    r"\b(?:layovers?|connections?|connecting time|stopovers?|respon\w*|refund\w*|within 24 hours"
+    r"|business hours|hold\b|"
+    r"rest\b|of booking|of purchase|of ticketing|SLA|turnaround|overtime|working hours)\b",
+    re.IGNORECASE,
+)
+_FLIGHT_HOURS_MAX: Final = 22
+_DISTANCE: Final = (r" (?:statute |air )?miles?\b", r" (?:km|kilomet(?:er|re)s?)\b")
+_RED_EYE: Final = re.compile(r"\bred[- ]?eye|\bovernight flights?|\bnight flights?", re.IGNORECASE)
+_CLOCK: Final = re.compile(r"(\d{1,2}):\d\d ?(?:am|pm)? ?(?:-|to|and) ?(\d{1,2}):\d\d", re.IGNORECASE)
+# Conditions that no trip states. A permission that has one is incomplete.
+_UNKNOWN_CONDITION: Final = re.compile(
+    r"\bmedical|\bdisabilit|\baccommodation|\bhealth\b|\bdoctor|\binjur|\bpregnan|\bclients?\b"
+    r"|\bcustomers?\b|\bguests?\b"
+    r"|\bcandidates?\b|\bred[- ]?eye|\bovernight\b|\bupgrad|(?<!\d )(?<!statute )\bmiles\b(?! (?:or|and))"
+    r"|\bpoints\b"
+    r"|\bown (?:expense|money|funds)"
+    r"|\bpersonally\b|\bmeeting\b|\bsame[- ]day|\bno (?:extra|additional) cost|\bless expensive|\bcheaper\b"
+    r"|\blower (?:price|cost|fare)|\bemergenc|\brelocat|\bgrant\b|\baward\b|\bsponsor|\bvacation"
+    r"|\bfamil(?:y|ies)\b"
+    r"|\bspouse|\bcompanion|\btall\b|\bconsecutive\b|\bstraight (?:to|into)|\bcontracted\b|\bgroup\b"
+    r"|\bevents?\b"
+    r"|\bper (?:calendar )?year|\bsold out|\bunavailable|\bnot available on|\bno (?:@E|other)",
+    re.IGNORECASE,
+)
+_CONDITION: Final = re.compile(
+    r"\b(?:if|when|where|whenever|provided(?: that)?|as long as|so long as|only (?=if|when|where|for|on"
+    r"|in\b)|unless|except(?:ing)?"
+    r"|in case|during|while)"
+    r"\b([^.;]*)",
+    re.IGNORECASE,
+)
+_HARMLESS: Final = re.compile(
+    r"\b(?:within|under|below|inside|up to) (?:the |its |that |this |any |applicable |fare |route "
+    r"|relevant )*"
+    r"(?:cap|ceiling|limit|budget|fare|allowance|maximum)|\bcap|\bceiling|\bavailable\b|\bpossible\b"
+    r"|\bpractica"
+    r"|\bapprov|\bneeded\b|\bnecessary\b|\bappropriate\b|\brequired\b|\bauthori[sz]|\bas long as .* (?:cap"
+    r"|ceiling|limit)"
+    r"|\bbook|\b@[EPBF] (?:only|class)?\W*$|^\W*(?:@[EPBF]|class|cabin|for (?:all|every)\b|in)?\W*$"
+    r"|\bwithout asking",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class ParsedScope:
+    """A scope and what could not be understood of it.
+
+    `is_other` means "all other routes" than its siblings'.
+    """
+
+    scope: RuleScope
+    problem: str = ""
+    is_other: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if the scope contains every trip."""
+        return self.scope == RuleScope() and not self.problem and not self.is_other
+
+
+def parse_scope(text: str, vocabulary: Vocabulary) -> ParsedScope:
+    """Return the scope that normalized text states. Cabins are left to the caller."""
+    routes = find_routes(text, vocabulary)
+    levels, except_levels, level_problem = find_levels(text, vocabulary)
+    hours, distance = find_flight_hours(text), find_distance(text)
+    scope = RuleScope(
+        routes=routes.routes,
+        except_routes=routes.except_routes,
+        hours=hours if not hours.is_open else _find_term_hours(text, vocabulary),
+        distance_km=distance
+        if not distance.is_open or not hours.is_open
+        else _find_term_distance(text, vocabulary),
+        levels=levels,
+        except_levels=except_levels,
+        departs=_find_departure(text),
+    )
+    problem = routes.problem or level_problem or _find_unknown_condition(text, scope)
+    return ParsedScope(scope, problem, routes.is_other)
+
+
+def merge_scopes(inner: ParsedScope, outer: ParsedScope) -> ParsedScope:
+    """Return the trips within both scopes; where both state the same member, the inner one counts."""
+    members: dict[str, object] = {}
+    for name in RuleScope.model_fields:
+        own, other = getattr(inner.scope, name), getattr(outer.scope, name)
+        members[name] = own if _is_stated(own) else other
+    if inner.scope.hours.is_open is False or inner.scope.distance_km.is_open is False:
+        members["hours"], members["distance_km"] = inner.scope.hours, inner.scope.distance_km
+    return ParsedScope(
+        RuleScope.model_validate(members), inner.problem or outer.problem, inner.is_other or outer.is_other
+    )
+
+
+def _is_stated(member: object) -> bool:
+    return not member.is_open if isinstance(member, Range) else bool(member)
+
+
+def find_flight_hours(text: str) -> Range:
+    """Return the hours of flight that the text names, or an open range."""
+    found = find_range(text, HOURS)
+    if found is None:
+        return Range()
+    span, start, end = found
+    around = text[max(0, start - 45) : end + 25]
+    ends = [each for each in (span.low, span.high) if each is not None]
+    if max(ends) > _FLIGHT_HOURS_MAX or _OTHER_HOURS.search(around):
+        return Range()
+    return span
+
+
+def find_days(text: str) -> Range:
+    """Return the days ahead that the text names, or an open range."""
+    found = find_range(text, DAYS)
+    return found[0] if found else Range()
+
+
+def find_distance(text: str) -> Range:
+    """Return the distance in kilometres that the text names, or an open range."""
+    for unit, factor in zip(_DISTANCE, (KM_PER_MILE, Decimal(1)), strict=True):
+        found = find_range(text, unit)
+        if found and not re.search(r"per mile|mileage|rate|driv", text, re.IGNORECASE):
+            span = found[0]
+            return Range(
+                low=None if span.low is None else span.low * factor,
+                high=None if span.high is None else span.high * factor,
+                low_included=span.low_included,
+                high_included=span.high_included,
+            )
+    return Range()
+
+
+def _find_term_hours(text: str, vocabulary: Vocabulary) -> Range:
+    spans = [term.hours for name, term in vocabulary.terms.items() if _names_term(text, name)]
+    return next((span for span in spans if not span.is_open), Range())
+
+
+def _find_term_distance(text: str, vocabulary: Vocabulary) -> Range:
+    spans = [term.distance_km for name, term in vocabulary.terms.items() if _names_term(text, name)]
+    return next((span for span in spans if not span.is_open), Range())
+
+
+def _names_term(text: str, name: str) -> bool:
+    pattern = re.escape(name).replace(r"\-", "[- ]?").replace(r"\ ", "[- ]?")
+    return bool(re.search(rf"(?<!ultra[- ])\b{pattern}s?\b", text, re.IGNORECASE))
+
+
+def _find_departure(text: str) -> Range:
+    found = _CLOCK.search(text)
+    if found and re.search(r"depart|red[- ]?eye|leav|night", text, re.IGNORECASE):
+        return Range(low=Decimal(found[1]), high=Decimal(found[2]))
+    return Range()
+
+
+def _find_unknown_condition(text: str, scope: RuleScope) -> str:
+    """Return the words of a condition that no trip states, or an empty text."""
+    if found := _UNKNOWN_CONDITION.search(text):
+        return found[0] if scope.departs.is_open or not _RED_EYE.search(found[0]) else ""
+    for condition in _CONDITION.finditer(text):
+        words = condition[1]
+        if _HARMLESS.search(words) or _states_scope(words):
+            continue
+        return condition[0].strip()
+    return ""
+
+
+def _states_scope(words: str) -> bool:
+    """Return True if a condition's words contain a part that the scope has."""
+    known = find_range(words, HOURS) or find_range(words, DAYS) or find_cabins(words)
+    return bool(
+        known
+        or find_routes(words, Vocabulary()).is_stated
+        or find_levels(words, Vocabulary())[0]
+        or re.search(r"\b(?:short|medium|long)[- ]haul|\$\d|\d ?%|\bmiles\b|\bkm\b", words, re.IGNORECASE)
+    )
+
+
+__all__ = [
+    "ParsedScope",
+    "RouteScope",
+    "find_days",
+    "find_flight_hours",
+    "merge_scopes",
+    "parse_scope",
+    "replace",
+]

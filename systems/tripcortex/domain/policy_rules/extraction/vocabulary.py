@@ -1,0 +1,146 @@
+"""The words that a document defines for itself.
+
+Its levels, its kinds of flight, its zones, and its home country.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final
+
+from tripcortex.domain.policy_rules.rules import Basis, Range, RoutePattern
+
+# Ranks of titles where the document has no order of its own, the lowest first.
+_TITLE_RANKS: Final = (
+    ("intern", "trainee", "apprentice", "student"),
+    (
+        "individual contributor",
+        "ic",
+        "staff",
+        "analyst",
+        "associate",
+        "employee",
+        "specialist",
+        "coordinator",
+    ),
+    ("senior", "senior associate", "senior individual contributor", "professional"),
+    ("team lead", "lead", "supervisor", "team leader"),
+    ("manager", "project manager", "people manager"),
+    ("senior manager", "principal", "senior principal"),
+    ("director", "head of department", "department head"),
+    ("senior director", "managing director"),
+    ("vice president", "vp"),
+    ("senior vice president", "svp", "partner"),
+    ("executive vice president", "evp"),
+    (
+        "c-suite",
+        "c-level",
+        "executive",
+        "executive committee",
+        "chief",
+        "ceo",
+        "cfo",
+        "coo",
+        "cto",
+        "president",
+        "managing partner",
+        "executives",
+        "officer",
+    ),
+    ("board", "board member", "chair"),
+)
+_LEVEL_CODE: Final = re.compile(
+    r"^(?:level|grade|band|tier|class|group|l|g|b|m|e|p|ic|t)[ -]?(\d{1,2}|[a-h])$"
+)
+# The groups that are outside the ladder of levels: a trip of an unknown level is not theirs.
+OUTSIDE_LADDER: Final = frozenset(
+    "intern trainee apprentice student contractor consultant candidate guest visitor speaker volunteer "
+    "board temp"
+    " freelancer dependant spouse".split()
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term that stands for a scope, such as "long-haul" or "zone 2"."""
+
+    hours: Range = field(default_factory=Range)
+    distance_km: Range = field(default_factory=Range)
+    routes: tuple[RoutePattern, ...] = ()
+    except_routes: tuple[RoutePattern, ...] = ()
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the document defines. `levels` are groups of names of one level, the lowest first."""
+
+    home: str = ""
+    terms: Mapping[str, Term] = field(default_factory=dict)
+    levels: tuple[tuple[str, ...], ...] = ()
+    basis: Basis | None = None
+    one_way_percent: Decimal | None = None
+    # Kinds of airlines that the document lists, such as "flag carrier", in lower case.
+    carriers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def expand_level(self, name: str) -> tuple[str, ...]:
+        """Return all names of a level, the given one first."""
+        key = normalize_level(name)
+        group = next((each for each in self.levels if key in each), ())
+        return tuple(dict.fromkeys((key, *group)))
+
+    def list_levels_from(self, name: str, *, is_upward: bool = True) -> tuple[str, ...] | None:
+        """Return the names of this level and of all above it, or below it. None if it has no known rank."""
+        key = normalize_level(name)
+        for ladder in (self.levels, *_build_code_ladder(key), _TITLE_RANKS):
+            index = next((at for at, group in enumerate(ladder) if key in group), None)
+            if index is not None:
+                part = ladder[index:] if is_upward else ladder[: index + 1]
+                return tuple(dict.fromkeys(each for group in part for each in group))
+        return None
+
+    def list_levels_between(self, first: str, last: str) -> tuple[str, ...] | None:
+        """Return the names of the levels from the first to the last, or None if their order is unknown."""
+        upward, downward = self.list_levels_from(first), self.list_levels_from(last, is_upward=False)
+        if upward is None or downward is None:
+            return None
+        return tuple(each for each in upward if each in downward) or None
+
+
+def normalize_level(name: str) -> str:
+    """Return a level's name for comparison: lower case, singular, `l3` for "Level 3"."""
+    key = re.sub(r"[^\w+/& -]", "", name.casefold()).strip(" -")
+    key = re.sub(r"\b(?:employees?|staff members?|travell?ers?|level|only)$", "", key).strip() or key
+    code = re.match(r"^(?:level|l)[ -]?(\d{1,2})$", key)
+    if code:
+        return f"l{code[1]}"
+    code = re.match(r"^(grade|band|tier|group|class|job grade|pay grade)[ -]?(\d{1,2}|[a-z])$", key)
+    if code:
+        return f"{code[1].split()[-1]} {code[2]}"
+    key = re.sub(r"\bvice[- ]presidents?\b", "vice president", key)
+    if key.endswith("s") and not key.endswith(("ss", "us", "is")) and len(key) > 3:
+        key = key[:-1]
+    return key
+
+
+def _build_code_ladder(key: str) -> Sequence[tuple[tuple[str, ...], ...]]:
+    """Return the ladder that a numbered or lettered level belongs to, if it is one."""
+    found = re.match(r"^(.*?)(\d{1,2}|(?<= )[a-h])$", key)
+    if not found:
+        return ()
+    prefix, number = found.groups()
+    names = [str(each) for each in range(31)] if number.isdigit() else list("abcdefgh")
+    return (tuple((f"{prefix}{each}",) for each in names),)
+
+
+def is_title(name: str) -> bool:
+    """Return True if the name is a known job title or a level's code."""
+    key = normalize_level(name)
+    return any(key in group for group in _TITLE_RANKS) or bool(_LEVEL_CODE.match(key))
+
+
+def list_titles() -> Iterable[str]:
+    """Return the known job titles."""
+    return (title for group in _TITLE_RANKS for title in group)

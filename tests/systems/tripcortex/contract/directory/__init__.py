@@ -1,0 +1,1 @@
+"""Contract tests of the portal's circuit breaker on every tables engine."""
