@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 from redis import Redis
 
 from holdfast_demo.pagw.sandbox.client import SECRET
@@ -93,6 +94,13 @@ class Services:
         for name, value in SECRETS.items():
             secrets.create_secret(Name=name, SecretString=value)
 
+    def _remove(self) -> None:
+        """Remove what `_prepare` created at moto, whose data the next services of this process share."""
+        secrets = self.client("secretsmanager")
+        for name in SECRETS:
+            secrets.delete_secret(SecretId=name, ForceDeleteWithoutRecovery=True)
+        self.client("kms").delete_alias(AliasName=KEY_ALIAS)
+
 
 @contextmanager
 def start_services(folder: Path) -> Iterator[Services]:
@@ -103,10 +111,13 @@ def start_services(folder: Path) -> Iterator[Services]:
             made = Services(address, sql, redis)
             made._prepare()
             yield made
+            made._remove()
         finally:
             sql.stop()
 
 
 @functools.cache
 def _client(service: str, address: str) -> Any:
-    return boto3.client(service, endpoint_url=f"http://{address}", region_name=REGION)
+    # A request that is repeated after a slow answer would find its own alias or secret.
+    once = Config(read_timeout=300, retries={"total_max_attempts": 1})
+    return boto3.client(service, endpoint_url=f"http://{address}", region_name=REGION, config=once)
