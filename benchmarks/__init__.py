@@ -10,5 +10,6 @@ run.
   richpanel/    webhooks, events, and events among 1,000,000 stored ones
   skymarshal/   an index next to a scan, and one disruption at a hundred times the data
   pagw/         SQL patterns, intake, pipeline, and requests among 200,000 tracked ones
+  console/      pages of the data browser among 1,000,000 items
   tripcortex/   similarity search, and ten years of bookings
 """

@@ -13,6 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from benchmarks.cli import startup
+from benchmarks.console import pages
 from benchmarks.harness.measurement import Figure, progress_listeners
 from benchmarks.pagw import intake, pipeline, request_scale, sql_statements
 from benchmarks.richpanel import events, stored_events, webhooks
@@ -54,6 +55,7 @@ SCALE: Final[dict[str, Benchmark]] = {
     "pagw-scale": request_scale.run,
     "tripcortex-scale": booking_scale.run,
     "similarity-scale": similarity.run_at_scale,
+    "console-page": pages.run,
 }
 
 

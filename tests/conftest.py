@@ -15,6 +15,7 @@ from holdfast.cli.arguments.credentials import KEY_VARIABLE, SECRET_VARIABLE
 from holdfast.config.settings import FILE_VARIABLE, get_variable_name, list_setting_names
 
 TESTS = Path(__file__).parent
+BROWSER_TESTS = TESTS / "console"
 SOAK = os.environ.get("HOLDFAST_SOAK") == "1"
 
 OURS = {get_variable_name(name) for name in list_setting_names()} | {
@@ -77,11 +78,12 @@ def _deal(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
     """Return the tests in an order of which each process gets an equal part, with long tests at its front.
 
     The tests of a file stay together, because they may share an expensive fixture (a tutorial followed, a
-    site built).
+    site built); so do those of the console, because they share a browser.
     """
     by_file: dict[Path, list[pytest.Item]] = {}
     for item in items:
-        by_file.setdefault(item.path, []).append(item)
+        together = BROWSER_TESTS if item.path.is_relative_to(BROWSER_TESTS) else item.path
+        by_file.setdefault(together, []).append(item)
     long = [tests for path, tests in by_file.items() if _is_long(path)]
     rest = [item for path, tests in by_file.items() if not _is_long(path) for item in tests]
     dealt: list[pytest.Item] = []
@@ -95,6 +97,10 @@ def _deal(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
 
 
 def _is_long(path: Path) -> bool:
-    """True for documentation, repository, faults and whole systems."""
+    """True for the browser, documentation, repository, faults and whole systems."""
     folders = path.relative_to(TESTS).parts
-    return folders[0] in ("docs", "repo") or "faults" in folders or path.stem in ("test_story", "test_up")
+    return (
+        folders[0] in ("console", "docs", "repo")
+        or "faults" in folders
+        or path.stem in ("test_story", "test_up")
+    )

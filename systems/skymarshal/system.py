@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast import Component, Load, Pattern, Stores, System, Volume
 from holdfast.guarantees import MIGRATIONS
-from holdfast.model.system import Admin, Design, Http, collect_patterns
+from holdfast.model.system import Admin, Design, Http, Privacy, collect_patterns
 from skymarshal.api.csv_imports import IMPORTS
 from skymarshal.api.mcp_tools import ARGUMENTS, TOOLS
 from skymarshal.api.prompts import PROMPTS
@@ -75,6 +75,8 @@ SYSTEM = System(
         ),
         Component("ingest", "Imports the data that other systems send", uses=_select_patterns("IN")),
     ),
+    # The names of passengers, and the assistance that a passenger needs.
+    privacy=Privacy(personal_names=frozenset({"name", "special_services"})),
     design=Design(
         load=Load(
             # The design document's scenario has 100,000 lookups and 50,000 booking writes a month. The other

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-NOT_ISOLATED = "needs isolated transactions: in moto, a failed transaction undoes concurrent writes"
+# It waits for messages, which other requests send. boto3 sends this header in SQS's JSON protocol.
+LONG_POLL: Final = "AmazonSQS.ReceiveMessage"
 
-NOT_ATOMIC = "needs atomic updates: moto loses one of two concurrent updates of an item"
+
+class OneAtATime:
+    """WSGI middleware that runs one request after the other, except those that wait for another.
+
+    moto checks a condition and writes in two steps, and undoes concurrent writes with a failed transaction.
+    The services are atomic and isolated, so two threads in moto would show what no service does.
+    """
+
+    def __init__(self, app: Callable[..., Iterable[bytes]]) -> None:
+        self._app, self._turn = app, threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Return the whole response."""
+        if environ.get("HTTP_X_AMZ_TARGET") == LONG_POLL:
+            return self._app(environ, start_response)
+        with self._turn:
+            return list(self._app(environ, start_response))
 
 
 @contextmanager
@@ -20,16 +39,23 @@ def moto_endpoint() -> Iterator[str]:
 
     All users in a process share its data: choose unique names.
     """
-    from moto.server import ThreadedMotoServer
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    app = OneAtATime(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler)
+    serving = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    serving.start()
     try:
-        host, port = server.get_host_and_port()
-        yield f"{host}:{port}"
+        yield f"127.0.0.1:{server.port}"
     finally:
-        server.stop()
+        server.shutdown()
+        serving.join()
 
 
 def expect_failures(items: Sequence[pytest.Item], folder: Path, reasons: Mapping[str, str]) -> None:
@@ -41,16 +67,6 @@ def expect_failures(items: Sequence[pytest.Item], folder: Path, reasons: Mapping
         reason = reasons.get(_strip_engine(item.name)) if folder in item.path.parents else None
         if reason is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
-
-
-def skip_races(items: Sequence[pytest.Item], file_or_folder: Path, reason: str = NOT_ISOLATED) -> None:
-    """Skip on moto the tests marked `concurrent` in this file or folder, because moto fails them now and
-    then.
-    """
-    for item in _moto_items(items):
-        is_ours = file_or_folder == item.path or file_or_folder in item.path.parents
-        if is_ours and item.get_closest_marker("concurrent"):
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def _moto_items(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:

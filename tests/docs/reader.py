@@ -57,7 +57,8 @@ class Reader:
             for name, value in os.environ.items()
             if not name.startswith(("HOLDFAST_", "AWS_", "PYTEST_"))
         }
-        self.env |= {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0", "COLUMNS": "200"}
+        ports = {f"HOLDFAST_{each}_PORT": "0" for each in ("API", "SERVE", "CONSOLE")}
+        self.env |= ports | {"COLUMNS": "200"}
         self.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         # The running servers by their command: a reader stops `holdfast run` before running it again.
         self._servers: dict[str, subprocess.Popen[str]] = {}

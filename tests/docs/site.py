@@ -25,7 +25,7 @@ def build(folder: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
         cwd=pages.ROOT,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=1_500,
         check=False,
     )
     return site, done

@@ -18,6 +18,9 @@ from sphinx.util.inventory import InventoryFile
 from tests.docs import pages, site
 from tests.repo.python_lists import list_names, list_public_modules
 
+# The first test builds the site: in half a minute, or in many of a busy machine.
+pytestmark = pytest.mark.timeout(1_600)
+
 # Not public, and still of use to those who write an engine, embed the server or test with the fixture.
 OTHER_MODULES = ("holdfast.pytest_plugin", "holdfast.stores", "holdfast.wire")
 LOADED_BY_STYLE = re.compile(r"(?:url\(|@import\s+)['\"]?([^'\")]+)")

@@ -304,11 +304,52 @@ def _run_pagw(shell: Shell) -> None:
 def _run_tripcortex(shell: Shell) -> None:
     shell.run("why tripcortex", find_example(load_systems()["tripcortex"], "D11"))
     shell.run("tripcortex circuit")
+    shell.run("tripcortex plan", "Oslo on 4 May, back on 6 May", "--home", "BOS", "--now", "2026-03-10T10:00")
     shell.run("tripcortex policies list")
-    shell.run("tripcortex policies try", "How much may a hotel cost?")
     file = shell.folder / "policy.md"
-    file.write_text("# Travel\n\n## Hotels\n\nA hotel costs at most 200 USD a night.\n")
+    file.write_text(
+        "# Travel\n\nEconomy class is required on all flights.\n\nBusiness class is never booked.\n\n"
+        "Flights must be booked at least 14 days in advance.\n"
+    )
     shell.run("tripcortex policies upload", str(file))
+    shell.run("tripcortex policies ask", str(file), "How much may a hotel cost?")
+    employees = shell.folder / "employees.csv"
+    employees.write_text("id,display_name,manager_id\nemp-1,Cleo Chief,\nemp-7,Max Manager,emp-1\n")
+    shell.run("tripcortex directory import", str(employees))
+    shell.run("tripcortex directory list")
+    shell.run("tripcortex directory approvers", "emp-7", "L1 manager", "Finance")
+    _run_tripcortex_rules(shell)
+    _judge_trip(shell)
+
+
+def _run_tripcortex_rules(shell: Shell) -> None:
+    """Decide about the rules of a policy, and try them on a trip."""
+    trip, changes = shell.folder / "trip.json", shell.folder / "changes.json"
+    trip.write_text('{"origin": "BOS", "destination": "ORD", "depart": "2027-01-12", "cabin": "business"}')
+    changes.write_text('{"days": 7}')
+    rules = "tripcortex policies rules"
+    listed = shell.run(f"{rules} list", "policy.md")["items"]
+    ids = {each["effect"]: each["rule_id"] for each in listed}
+    assert len(ids) >= 3, listed
+    shell.run(f"{rules} confirm-complete", "policy.md")
+    shell.run(f"{rules} confirm", "policy.md", ids["max_cabin"])
+    shell.run(f"{rules} reject", "policy.md", ids["cabin_outcome"])
+    shell.run(f"{rules} edit", "policy.md", ids["notice"], str(changes))
+    shell.run(f"{rules} propose", "policy.md")
+    shell.run(f"{rules} show", "policy.md", ids["notice"])
+    shell.run(f"{rules} try", "--trip", str(trip))
+
+
+def _judge_trip(shell: Shell) -> None:
+    """Judge a trip by a policy file with one rule; what it does not cover needs an approval."""
+    policy, trip = shell.folder / "cabins.md", shell.folder / "trip.json"
+    policy.write_text("# Cabins\n\nEconomy class is required on domestic flights under 6 hours.\n")
+    trip.write_text(
+        '{"origin": "SFO", "destination": "ORD", "depart": "2027-03-01", "return": null, '
+        '"cabin": "business", '
+        '"carrier": "UA", "price_usd": 400, "booked_on": "2027-02-01", "employee_level": null}'
+    )
+    shell.run("tripcortex policies judge", str(policy), "--trip", str(trip))
 
 
 def _run_tables(shell: Shell) -> None:

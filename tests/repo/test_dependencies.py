@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib.metadata import PackageNotFoundError, distribution, metadata
 from pathlib import Path
 
 import pytest
@@ -169,4 +169,11 @@ def _read_licence(name: str) -> str:
         pytest.fail(f"{name} is locked and not installed: make setup-dev")
     fields = [*found.get_all("License-Expression", []), *found.get_all("License", [])]
     classifiers = [line for line in found.get_all("Classifier", []) if line.startswith("License ::")]
-    return " ".join([field[:200] for field in fields] + classifiers)
+    stated = " ".join([field[:200] for field in fields] + classifiers)
+    return stated or _read_licence_file(found.get_all("License-File", []), name)
+
+
+def _read_licence_file(files: list[str], name: str) -> str:
+    """Return the title of the licence's text, for a package that names its licence nowhere else."""
+    texts = [distribution(name).read_text(f"licenses/{file}") or "" for file in files]
+    return " ".join(text.strip().partition("\n")[0] for text in texts)

@@ -19,10 +19,10 @@ from holdfast.flows.transition import format_error
 from holdfast.guarantees.idempotency.execution import get_reason
 from holdfast.mcp.prompts import build_agent_prompts
 from holdfast.mcp.resources import build_agent_resources
-from holdfast.mcp.results import RESULT_SCHEMA
 from holdfast.mcp.tools import AgentTool, build_agent_tools
 from holdfast.model.system import System
 from holdfast.runtime import Stores
+from holdfast.runtime.json_calls.results import RESULT_SCHEMA
 from holdfast.web.problems import (
     INVALID_BODY,
     INVALID_PARAMETERS,

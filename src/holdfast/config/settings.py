@@ -13,8 +13,9 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock, RunClock
 from holdfast.core.errors import SettingsError
@@ -68,6 +69,7 @@ SECRETS_MANAGER_SCHEMES = ("secretsmanager://", "secretsmanager+http://", "secre
 DEFAULT_KEYS = FILE_SCHEME + "data/keys.json"
 KMS_SCHEMES = ("kms://", "kms+http://", "kms+https://")
 # The writer of prose: rules, or a language model, over https unless it is on this machine.
+OFF, ON = "off", "on"
 RULES = "rules"
 CLAUDE = "claude"
 SAFE_URL = re.compile(r"https://[^/\s]+|http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
@@ -82,6 +84,8 @@ MAX_HEALTH_TIMEOUT_MS = 60_000
 
 # A variable at least this similar to a setting's is taken for a misspelling of it.
 MIN_MISSPELLING_RATIO = 0.85
+
+Network: TypeAlias = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,18 @@ class Settings:
     mcp_url: str = ""
     mcp_token_issuer: str = ""
     mcp_token_keys: str = ""
+    console_host: str = "127.0.0.1"
+    console_port: int = 8300
+    console_url: str = ""
+    console_users: str = ""
+    console_oidc_issuer: str = ""
+    console_oidc_client_id: str = ""
+    console_oidc_secret: str = ""
+    console_oidc_roles: str = "roles"
+    console_targets: str = ""
+    console_edits: str = OFF
+    console_prices: str = ""
+    console_trusted_proxies: str = ""
     health_timeout_ms: int = 2_000
     reasoner: str = RULES
     reasoner_model: str = "claude-haiku-5-5"
@@ -190,6 +206,11 @@ class Settings:
         return self.tables_file.parent
 
     @property
+    def has_embedded_queues(self) -> bool:
+        """True for queues in a file or in memory."""
+        return self.queues.startswith(SQLITE_SCHEME)
+
+    @property
     def queues_file(self) -> Path:
         """File of the embedded queues engine."""
         return self.base / self.queues.removeprefix(SQLITE_SCHEME)
@@ -239,6 +260,15 @@ class Settings:
         return self.base / self.credentials if self.credentials else None
 
     @property
+    def console_users_file(self) -> Path | None:
+        return self.base / self.console_users if self.console_users else None
+
+    @property
+    def has_console_demo(self) -> bool:
+        """True if the console has neither users nor an identity provider: one click signs in."""
+        return not self.console_users and not self.console_oidc_issuer
+
+    @property
     def is_production(self) -> bool:
         """True if the name of the environment says so: hosts then start only with complete settings."""
         return PRODUCTION_NAME.fullmatch(self.environment) is not None
@@ -252,6 +282,11 @@ class Settings:
     def origins(self) -> tuple[str, ...]:
         """The origins in `allowed_origins`."""
         return _split_list(self.allowed_origins)
+
+    @property
+    def trusted_proxies(self) -> tuple[Network, ...]:
+        """The networks in `console_trusted_proxies`. Raise `ValueError` for one that is not a network."""
+        return tuple(ip_network(each) for each in _split_list(self.console_trusted_proxies))
 
     def _check(self) -> None:
         """Raise `SettingsError` for the first setting with an invalid value."""
@@ -268,6 +303,7 @@ class Settings:
         self._check_reasoner()
         self._check_hosts()
         self._check_mcp()
+        self._check_console()
         if not ENVIRONMENT_NAME.fullmatch(self.environment):
             raise SettingsError(
                 f"Invalid environment={self.environment!r}: it becomes part of table names. Use up to 32 "
@@ -282,7 +318,9 @@ class Settings:
                 f"Invalid tables={self.tables!r}: expected a path that ends in {TABLES_FILE_NAME!r}. "
                 f"The engine keeps that file, and those next to it, in the folder you name."
             )
-        for name in ("serve_port", "api_port", "mcp_port"):
+        if self.console_edits not in (OFF, ON):
+            raise SettingsError(f"Invalid console_edits={self.console_edits!r}: expected {OFF!r} or {ON!r}.")
+        for name in ("serve_port", "api_port", "mcp_port", "console_port"):
             if not 0 <= getattr(self, name) <= MAX_PORT:
                 raise SettingsError(
                     f"Invalid {name}={getattr(self, name)}: expected a port from 0 to {MAX_PORT}."
@@ -378,6 +416,31 @@ class Settings:
             )
         if self.mcp_token_keys and not self.mcp_token_issuer:
             raise SettingsError("mcp_token_keys needs mcp_token_issuer: set the issuer of the tokens.")
+
+    def _check_console(self) -> None:
+        """Check the console's address, and that an identity provider has all that it needs, or nothing."""
+        if self.console_url and parse_origin(self.console_url) is None:
+            raise SettingsError(
+                f"Invalid console_url={self.console_url!r}: expected the address under which browsers open "
+                "the console, without a path, such as 'https://console.example.org'."
+            )
+        try:
+            _ = self.trusted_proxies
+        except ValueError as error:
+            raise SettingsError(
+                f"Invalid console_trusted_proxies={self.console_trusted_proxies!r}: {error}. Separate "
+                "addresses or networks with commas, such as '10.0.0.5, 10.1.0.0/16'."
+            ) from error
+        needed = {"console_oidc_client_id": self.console_oidc_client_id, "console_url": self.console_url}
+        missing = [name for name, value in needed.items() if not value]
+        if self.console_oidc_issuer and missing:
+            raise SettingsError(
+                f"console_oidc_issuer needs {' and '.join(missing)}: the provider knows the console by its "
+                "client id, and sends browsers back to its address."
+            )
+        for name in ("console_oidc_client_id", "console_oidc_secret"):
+            if getattr(self, name) and not self.console_oidc_issuer:
+                raise SettingsError(f"{name} needs console_oidc_issuer: set the identity provider.")
 
     def _check_schemes(self) -> None:
         """Check that each store is named by the scheme of a known engine."""

@@ -13,7 +13,6 @@ import itertools
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from holdfast.stores.queues.sqs import open_sqs
 from holdfast.stores.tables.dynamodb import Backoff, open_dynamodb
 from holdfast.stores.tables.embedded import open_tables
 from holdfast.wire.http.server import start_server
-from tests.contract.moto import moto_endpoint, skip_races
+from tests.contract.moto import moto_endpoint
 from tests.unit.flows.errands import SYSTEM, Bench, HandClock, create_stores
 
 ENGINES = ("memory", "file", "serve", "moto")
@@ -35,10 +34,6 @@ BACKOFF = Backoff(max_attempts=3)
 _NUMBERS = itertools.count()
 
 RunStory = Callable[[Callable[[Bench], Awaitable[None]]], None]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    skip_races(items, Path(__file__).parent)
 
 
 @pytest.fixture(scope="session", params=ENGINES)

@@ -117,7 +117,6 @@ def test_parks_an_invalid_result_and_resumes_it(run_story: RunStory) -> None:
     run_story(story)
 
 
-@pytest.mark.concurrent
 def test_concurrent_answers_and_cancellations_have_one_winner(run_story: RunStory) -> None:
     async def story(at: Bench) -> None:
         errand = await at.begin_and_reach_offer()

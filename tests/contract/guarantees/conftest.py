@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import os
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from holdfast import Stores, Table
 from holdfast.runtime import create_tables
 from holdfast.runtime.engines import Engines
 from holdfast.stores.queues.embedded import open_queues
-from tests.contract.moto import NOT_ATOMIC, skip_races
 from tests.contract.tables.conftest import store
 from tests.contract.tables.store import Store
 from tests.unit.guarantees.idempotency.once_records import ManualClock
@@ -27,11 +25,6 @@ _NUMBERS = itertools.count()
 Story = Callable[[Stores, ManualClock], Coroutine[Any, Any, None]]
 RunStory = Callable[..., None]
 OpenStores = Callable[..., Stores]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    skip_races(items, Path(__file__).with_name("test_rate_limit.py"), NOT_ATOMIC)
-    skip_races(items, Path(__file__).parent)
 
 
 @pytest.fixture

@@ -134,7 +134,6 @@ def test_second_of_two_reviewers_of_the_same_version_must_read_again(run_story: 
     run_story(story, letters, counters)
 
 
-@pytest.mark.concurrent
 def test_one_of_many_concurrent_cancels_and_executions_wins(run_story: RunStory) -> None:
     async def story(stores: Stores, clock: ManualClock) -> None:
         office = FakePostOffice()

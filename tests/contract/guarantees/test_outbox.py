@@ -30,7 +30,6 @@ def stores(open_stores: OpenStores) -> Stores:
     return made
 
 
-@pytest.mark.concurrent
 def test_messages_of_concurrent_writers_arrive_in_version_order(stores: Stores) -> None:
     async def change_once() -> None:
         while True:

@@ -13,7 +13,6 @@ from holdfast.guarantees import RATE_LIMITS, RateLimit
 from .conftest import OpenStores
 
 
-@pytest.mark.concurrent
 @pytest.mark.proves("RP-43")
 @pytest.mark.parametrize("parts", [0, 6])
 def test_five_of_sixteen_concurrent_callers_pass(open_stores: OpenStores, parts: int) -> None:

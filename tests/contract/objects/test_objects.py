@@ -139,8 +139,7 @@ def test_one_of_several_concurrent_creates_succeeds(store: Store) -> None:
             return None
         return number
 
-    # moto checks and writes in two steps: it may accept both of two concurrent requests.
-    with ThreadPoolExecutor(1 if store.name == "moto" else 8) as threads:
+    with ThreadPoolExecutor(8) as threads:
         winners = [number for number in threads.map(create, range(8)) if number is not None]
     assert len(winners) == 1
     assert store.run(GetObject(bucket, "raced")).body == b"%d" % winners[0]

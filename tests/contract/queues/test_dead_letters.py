@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import InvalidRequest, NotFound
-from holdfast.operations.queues import Browse, Redrive
+from holdfast.operations.queues import Browse, DiscardMessages, Redrive
 
 from .store import Store, bodies, fifo_message, plain_message
 
@@ -172,3 +172,59 @@ def test_redrive_without_a_target_moves_nothing(store: Store) -> None:
 def test_rejects_an_invalid_redrive(store: Store, target: str) -> None:
     with pytest.raises(InvalidRequest):
         store.run(Redrive("same", target))
+
+
+@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+def test_redrives_only_the_selected_messages(store: Store, fifo: bool) -> None:
+    queue, dead = store.create_with_dead(fifo=fifo)
+    _make_dead_letters(store, queue, fifo=fifo, count=4)
+    ids = {each.body: each.id for each in store.run(Browse(dead))}
+
+    assert store.run(Redrive(dead, queue, ids=(ids["m2"], "unknown"))) == 1
+
+    assert store.drain(queue) == ["m2"]
+    assert sorted(store.drain(dead)) == ["m0", "m1", "m3"]
+
+
+def test_redrives_only_the_selected_group(store: Store) -> None:
+    queue, dead = store.create_with_dead(fifo=True)
+    store.send(queue, *(fifo_message(f"{group}{number}", group) for number in range(2) for group in "ab"))
+    for _ in range(5):
+        if received := store.receive(queue, 10):
+            store.release(queue, *received)
+
+    assert store.run(Redrive(dead, queue, group="b")) == 2
+
+    assert store.drain(queue) == ["b0", "b1"]
+    assert store.drain(dead) == ["a0", "a1"]
+
+
+@pytest.mark.parametrize("fifo", [False, True], ids=["standard", "fifo"])
+def test_discards_only_the_selected_messages(store: Store, fifo: bool) -> None:
+    queue, dead = store.create_with_dead(fifo=fifo)
+    _make_dead_letters(store, queue, fifo=fifo, count=3)
+    ids = {each.body: each.id for each in store.run(Browse(dead))}
+
+    assert store.run(DiscardMessages(dead, (ids["m0"], "unknown"))) == 1
+
+    assert store.run(DiscardMessages(dead, (ids["m0"],))) == 0
+    assert sorted(store.drain(dead)) == ["m1", "m2"]
+
+
+def test_does_not_discard_a_message_that_a_receiver_holds(store: Store) -> None:
+    queue, dead = store.create_with_dead()
+    _make_dead_letters(store, queue, fifo=False, count=1)
+    (held,) = store.receive(dead)
+
+    assert store.run(DiscardMessages(dead, (held.id,))) == 0
+
+    store.release(dead, held)
+    assert store.drain(dead) == ["m0"]
+
+
+@pytest.mark.parametrize("ids", [(), (1,)])
+def test_rejects_invalid_message_ids(store: Store, ids: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidRequest, match="expected at least one"):
+        store.run(DiscardMessages("dead", ids))
+    with pytest.raises(InvalidRequest, match="expected at least one"):
+        store.run(Redrive("dead", "live", ids=ids))

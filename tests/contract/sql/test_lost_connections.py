@@ -155,7 +155,7 @@ async def test_retries_a_read(proxy: LossyProxy, engine: PostgresSql) -> None:
 async def test_repeatable_write_has_an_unknown_outcome_after_the_deadline(
     proxy: LossyProxy, engine: PostgresSql
 ) -> None:
-    engine._max_retry_s = 0.3
+    engine._max_retry_s = 2.0
     proxy.cut(b"INSERT", is_heard=True)
     proxy.close()
     with pytest.raises(OutcomeUnknown) as unknown:

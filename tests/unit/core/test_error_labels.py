@@ -132,6 +132,11 @@ LABELS = {
     "BookingUnderWay": "Conflict",
     "MayNotDecide": "AccessRefused",
     "ApprovalOver": "Conflict",
+    "PolicyChanged": "Conflict",
+    "RuleChanged": "Conflict",
+    "EmployeeChanged": "Conflict",
+    "EmployeeExists": "Conflict",
+    "InvalidScim": "InvalidRequest",
     "Unresolved": "HoldfastError",
     "CalledWrongly": "SettingsError",
 }

@@ -38,8 +38,11 @@ async def test_probes_run_at_the_same_time() -> None:
     assert all(each.is_ready for each in await Readiness({"sql": meet, "cache": meet}).check())
 
 
-async def test_a_storm_of_checks_is_one_probe() -> None:
-    probes = 0
+async def test_a_storm_of_checks_is_one_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of checks at the same time, and of those within a second after it."""
+    probes, loop = 0, asyncio.get_running_loop()
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now)
 
     async def probe() -> None:
         nonlocal probes
@@ -47,8 +50,13 @@ async def test_a_storm_of_checks_is_one_probe() -> None:
 
     readiness = Readiness({"sql": probe})
     await asyncio.gather(*(readiness.describe() for _ in range(200)))
-
+    now += 0.9
+    await readiness.describe()
     assert probes == 1
+
+    now += 0.1
+    await readiness.describe()
+    assert probes == 2
 
 
 async def test_a_process_without_stores_is_ready() -> None:

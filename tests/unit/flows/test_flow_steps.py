@@ -6,14 +6,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from holdfast import Stores
+from holdfast import Stores, Write
 from holdfast.core.errors import ComponentRefused, ConditionFailed, InvalidRequest, LeaseLost
-from holdfast.flows import Next, ParkedFor, Retry, State, Step, StepContext, StepMessage
+from holdfast.flows import Next, ParkedFor, Retry, State, Step, StepContext, StepMessage, Visit, parse_history
+from holdfast.flows.history import MAX_VISITS, extend_history
 from holdfast.flows.sweeper import LOOK_AHEAD_S
 from holdfast.flows.worker import MAX_TAKES, StepWorker
 from tests.unit.flows.errands import (
@@ -131,6 +132,25 @@ def test_retries_a_named_error_after_its_pause() -> None:
         assert at.tools.ran == ["Plan", "Plan", "Plan", "Offer"]
         (place,) = await at.flow.list_executions(at.stores)
         assert (place.state, place.attempts, place.error) == ("offered", 0, None)
+
+    run_story(story)
+
+
+def test_failed_attempt_is_recorded_together_with_the_writes_of_on_retry() -> None:
+    def note(run: StepContext[Errand], error: Exception) -> tuple[Write[Any], ...]:
+        return (happened(run.item.errand_id, f"Retry {run.attempt}: {error}"),)
+
+    async def story(at: Bench) -> None:
+        plan = replace(STATES[0], action=replace(get_step(STATES[0]), on_retry=note))
+        at = at.with_flow(make_flow((plan, *STATES[1:])))
+        at.tools.errors["Plan"] = [make_failure(), make_failure(), make_failure()]
+        await at.begin()
+        await at.work()
+        while (await at.get_errand()).flow_state == "asked":
+            await at.pass_time(60)
+        # The third failure is the last, which `on_failure` handles.
+        retries = [each for each in await at.list_effects() if each.startswith("Retry")]
+        assert retries == ["Retry 1: The shop answered 502.", "Retry 2: The shop answered 502."]
 
     run_story(story)
 
@@ -607,3 +627,51 @@ def test_due_time_uses_the_stores_clock() -> None:
         assert place.since.timestamp() == NOON
 
     run_story(story)
+
+
+def test_item_keeps_the_states_that_it_left() -> None:
+    async def story(at: Bench) -> None:
+        at.tools.errors["Plan"] = [make_failure()]
+        await at.begin()
+        await at.work()
+        await at.pass_time(1.2)
+        errand = await at.get_errand()
+
+        asked, planned = parse_history(errand.flow_history)
+
+        assert (asked.state, asked.failures, asked.error) == ("asked", 1, "PartyFailed")
+        assert asked.since == datetime.fromtimestamp(NOON, UTC) and asked.duration_s == 1.2
+        assert (planned.failures, planned.error) == (0, None)
+        assert planned.since == asked.until and planned.until == errand.flow_since
+
+    run_story(story)
+
+
+def test_history_counts_the_attempt_that_ran_on_failure() -> None:
+    async def story(at: Bench) -> None:
+        at.tools.errors["Plan"] = [KeyError("the traveller's name")]
+        await at.begin()
+        await at.work()
+        (visit,) = parse_history((await at.get_errand()).flow_history)
+        assert (visit.state, visit.failures, visit.error) == ("asked", 1, "KeyError")
+
+    run_story(story)
+
+
+def test_history_is_bounded_and_drops_the_oldest() -> None:
+    errand = Errand(owner="o", errand_id="e", flow_state="asked")
+    for number in range(MAX_VISITS + 3):
+        until = datetime.fromtimestamp(NOON + number, UTC)
+        errand = errand.model_copy(update={"flow_history": extend_history(errand, until, 0, None)})
+
+    visits = parse_history(errand.flow_history)
+
+    assert len(visits) == MAX_VISITS
+    assert visits[0].until == datetime.fromtimestamp(NOON + 3, UTC)
+
+
+@pytest.mark.parametrize("state", ["asked", "a|b"])
+def test_visit_reads_back_as_it_was_written(state: str) -> None:
+    now = datetime.fromtimestamp(NOON, UTC)
+    visit = Visit(state, now, now + timedelta(milliseconds=1500), 2, "PartyFailed")
+    assert parse_history([visit.encode(), "written by newer code"]) == [visit]

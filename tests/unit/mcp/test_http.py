@@ -55,7 +55,11 @@ GREETING = replace(SYSTEM, admin=replace(SYSTEM.admin, prompts=[Prompt(welcome)]
 
 
 def serve_harbour(
-    *systems: System, guard: AgentGuard | None = None, has_tables: bool = True, **options: Any
+    *systems: System,
+    guard: AgentGuard | None = None,
+    has_tables: bool = True,
+    allowed_hosts: Sequence[str] = (),
+    **options: Any,
 ) -> AbstractContextManager[str]:
     """Serve the harbour with three ships in a thread and yield the address of the protocol."""
 
@@ -70,7 +74,8 @@ def serve_harbour(
     @contextmanager
     def serve() -> Iterator[str]:
         with serve_in_thread(
-            build_http_app("Harbour", open_stores, guard or AgentGuard(), **options)
+            build_http_app("Harbour", open_stores, guard or AgentGuard(), **options),
+            allowed_hosts=allowed_hosts,
         ) as address:
             yield f"{address}/mcp"
 
@@ -281,9 +286,7 @@ async def test_metrics_count_the_calls_of_agents_and_what_they_read_of_every_sys
     assert float(lines['holdfast_figures_up{source="indexes of Ships"}']) == 1
 
 
-def test_metrics_need_the_token_of_the_server_and_without_one_a_caller_on_this_machine(
-    open_url: str,
-) -> None:
+def test_metrics_need_the_token_of_the_server_and_without_one_a_caller_on_this_machine() -> None:
     with serve_harbour(guard=AgentGuard(token=TOKEN)) as url:
         codes = [
             get_next_to(url, "/metrics").status_code,
@@ -292,7 +295,13 @@ def test_metrics_need_the_token_of_the_server_and_without_one_a_caller_on_this_m
         ]
 
     assert codes == [401, 200, 200]
-    assert get_next_to(open_url, "/metrics", Host="agents.test").status_code == 403
+    # A name of the server that leads here through a proxy.
+    with serve_harbour(allowed_hosts=["agents.test"]) as url:
+        codes = [
+            get_next_to(url, path, Host="agents.test").status_code for path in ("/health/live", "/metrics")
+        ]
+        assert get_next_to(url, "/metrics").status_code == 200
+    assert codes == [200, 403]
 
 
 # --- limits -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from holdfast import Component, Stores
-from holdfast.mcp.truncation import MAX_PAGE_BYTES, MAX_RESULT_BYTES
+from holdfast.runtime.json_calls.truncation import MAX_PAGE_BYTES, MAX_RESULT_BYTES
 from tests.unit.mcp import harbour
 from tests.unit.mcp.harbour import Ship, moor, with_agent
 from tests.unit.mcp.mcp_client import call_tool, get_refusal, run_as_agent

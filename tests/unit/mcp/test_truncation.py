@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast import Component, Stores
 from holdfast.core.errors import InvalidRequest
-from holdfast.mcp.truncation import MAX_PAGE_BYTES, count_bytes, cut_result
+from holdfast.runtime.json_calls.truncation import MAX_PAGE_BYTES, count_bytes, cut_result
 from tests.unit.mcp import harbour
 from tests.unit.mcp.harbour import SYSTEM, moor
 from tests.unit.mcp.mcp_client import call_tool, get_refusal, open_agent

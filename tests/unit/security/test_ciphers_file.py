@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError
+from holdfast.core.errors import InvalidRequest, KeyUnavailable, SettingsError, StoreFileError
 from holdfast.security.ciphers import Envelope, open_file_cipher
 
 OPENING = """
@@ -65,6 +65,20 @@ def test_a_rotation_reaches_a_cipher_that_is_open(tmp_path: Path) -> None:
     assert here.decrypt(elsewhere.encrypt(b"new", {}), {}) == b"new"
     assert elsewhere.decrypt(old, {}) == b"text"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_lost_key_file_is_not_replaced_by_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    cipher = open_file_cipher(path)
+    message = cipher.encrypt(b"text", {})
+    path.unlink()
+    with pytest.raises(StoreFileError, match="says that it held data"):
+        open_file_cipher(path)
+    with pytest.raises(KeyUnavailable, match=r"keys\.json"):
+        cipher.decrypt(message, {})
+    with pytest.raises(KeyUnavailable, match=r"keys\.json"):
+        cipher.encrypt(b"text", {})
+    assert not path.exists()
 
 
 def test_error_names_the_lost_key(tmp_path: Path) -> None:

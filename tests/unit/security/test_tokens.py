@@ -25,7 +25,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.errors import HoldfastError, SettingsError, TokenKeysUnreachable, TokenRefused
-from holdfast.security.tokens import MAX_KEYS_BYTES, TokenKeys, TokenVerifier, VerifiedToken
+from holdfast.security.issuer_requests import MAX_ANSWER_BYTES
+from holdfast.security.tokens import TokenKeys, TokenVerifier, VerifiedToken
 from holdfast.web import serve_in_thread
 from tests.cases import all_cases
 
@@ -411,7 +412,7 @@ async def test_forged_tokens_do_not_cause_a_fetch_each() -> None:
         RedirectResponse("/elsewhere"),
         Response("no JSON"),
         JSONResponse([1]),
-        Response(b" " * (MAX_KEYS_BYTES + 1)),
+        Response(b" " * (MAX_ANSWER_BYTES + 1)),
     ],
     ids=["it failed", "half", "a redirect", "no JSON", "no key set", "too large"],
 )

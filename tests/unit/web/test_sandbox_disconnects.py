@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.web import serve_in_thread
-from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS
+from holdfast.web.sandbox_faults import ERROR_HANDLERS
 
 
 def test_disconnect_during_the_body_is_not_an_error_of_the_sandbox(
@@ -22,7 +22,7 @@ def test_disconnect_during_the_body_is_not_an_error_of_the_sandbox(
     async def echoed(request: Request) -> Response:
         return JSONResponse({"bytes": len(await request.body())})
 
-    app = Starlette(routes=[Route("/", echoed, methods=["POST"])], exception_handlers=DISCONNECT_HANDLERS)
+    app = Starlette(routes=[Route("/", echoed, methods=["POST"])], exception_handlers=ERROR_HANDLERS)
     with caplog.at_level(logging.ERROR), serve_in_thread(app) as url:
         place = urlsplit(url)
         with socket.create_connection((place.hostname, place.port)) as half:

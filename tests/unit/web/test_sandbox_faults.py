@@ -68,7 +68,7 @@ def test_body_contains_faults_and_fields_of_the_sandbox() -> None:
         {"failed_after": 0.5, "calls_max": 3, "seed": 7, "slow_s": 2, "copies": 4}
     )
 
-    assert repr(body.to_faults()) == repr(Faults(failed_after=0.5, calls_max=3, seed=7))
+    assert repr(body.to_faults()) == repr(Faults(failed_after=0.5, calls_max=3, seed=7, slow_s=2.0))
     assert repr(ExtendedFaultsBody().to_faults()) == repr(Faults())
 
 

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pydantic import Field
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -30,7 +31,8 @@ from starlette.routing import Route
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import CallerRefused
 from holdfast.web import verify
-from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, Faults, apply_faults
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, ControlBody, Faults, FaultsBody, apply_faults
 
 # The headers that the gateway documents for its clients.
 SIGNATURE_HEADER: Final = "x-pagw-signature"
@@ -52,6 +54,15 @@ class Behaviour:
 
     faults: Faults = field(default_factory=Faults)
     slow_s: float = 0.0
+    is_gone: bool = False
+    refuses_handshakes: bool = False
+
+
+class BehaviourBody(ControlBody):
+    """The body of `POST /sandbox/behaviour`."""
+
+    faults: FaultsBody = Field(default_factory=FaultsBody)
+    slow_s: float = Field(default=0.0, ge=0, le=600)
     is_gone: bool = False
     refuses_handshakes: bool = False
 
@@ -163,8 +174,10 @@ class ClientSandbox:
         """Set the faults: `{"faults": {"failed_after": 0.2}, "slow_s": 0, "is_gone": false,
         "refuses_handshakes": false}`
         """
-        body: dict[str, Any] = await request.json()
-        self.behaviour = Behaviour(**{**body, "faults": Faults(**body.get("faults", {}))})
+        body = await JsonBody(BehaviourBody)(request)
+        self.behaviour = Behaviour(
+            body.faults.to_faults(), body.slow_s, body.is_gone, body.refuses_handshakes
+        )
         return JSONResponse({})
 
     async def get_ledger(self, request: Request) -> Response:
@@ -186,7 +199,7 @@ def build_client_app(sandbox: ClientSandbox) -> Starlette:
             Route("/sandbox/ledger", sandbox.get_ledger),
             Route("/sandbox/received", sandbox.get_received),
         ],
-        exception_handlers=DISCONNECT_HANDLERS,
+        exception_handlers=ERROR_HANDLERS,
     )
 
 
@@ -198,7 +211,7 @@ def _parse_kind(body: bytes) -> Kind | None:
         status = json.loads(body)["entry"][0]["resource"]
         codes = {each["name"]: each.get("valueCode") for each in status.get("parameter", [])}
         type = status.get("type") or codes.get("type")
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     kinds: dict[Any, Kind] = {
         "handshake": "handshake",

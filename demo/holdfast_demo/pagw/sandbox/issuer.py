@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs
 
+from pydantic import ConfigDict, Field
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -27,11 +28,14 @@ from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.rng import make_uuid
-from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, Faults
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, ControlBody, Faults, FiniteJson
 from holdfast.web.sandbox_keys import SandboxIssuer, SandboxKeys
 
 ISSUER: Final = "https://issuer.sandbox.invalid"
 AUDIENCE: Final = "https://pagw.sandbox.invalid"
+# Ten years, also for a token that has expired.
+MAX_LIFETIME_S: Final = 10 * 366 * 86_400
 LIFETIME_S: Final = 900.0
 SCOPES: Final = (
     "system/Claim.read",
@@ -52,6 +56,19 @@ def get_secret(client_id: str) -> str:
     return f"sandbox-secret-of-{client_id}"
 
 
+class TokenBody(ControlBody):
+    """A token to issue. Further members override its claims."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, FiniteJson]
+
+    tenant: str = Field(min_length=1)
+    scope: str = " ".join(SCOPES)
+    lifetime_s: float = Field(default=LIFETIME_S, ge=-MAX_LIFETIME_S, le=MAX_LIFETIME_S)
+    flaw: Flaw | None = None
+    iss: str = ISSUER
+
+
 @dataclass
 class IssuerSandbox(SandboxIssuer):
     """The issuer. Its keys are in its folder, or in memory without one."""
@@ -69,6 +86,7 @@ class IssuerSandbox(SandboxIssuer):
     def mint_token(
         self,
         tenant: str,
+        /,
         *,
         scope: str = " ".join(SCOPES),
         lifetime_s: float | None = None,
@@ -102,7 +120,10 @@ class IssuerSandbox(SandboxIssuer):
         """Issue a token by client credentials (RFC 6749, section 4.4), from the header `Authorization: Basic
         …` or the form.
         """
-        form = {name: values[-1] for name, values in parse_qs((await request.body()).decode()).items()}
+        form = {
+            name: values[-1]
+            for name, values in parse_qs((await request.body()).decode(errors="replace")).items()
+        }
         if form.get("grant_type") != "client_credentials":
             return _build_refusal(400, "unsupported_grant_type")
         client_id, secret = _parse_credentials(request, form)
@@ -120,8 +141,9 @@ class IssuerSandbox(SandboxIssuer):
 
     async def mint(self, request: Request) -> Response:
         """Issue any token, also one that must be refused: `{"tenant": …, "scope": …, "flaw": …}`"""
-        body: dict[str, Any] = await request.json()
-        return JSONResponse({"access_token": self.mint_token(**body), "sandbox": True}, headers=HEADERS)
+        wanted = (await JsonBody(TokenBody)(request)).model_dump(exclude_unset=True)
+        token = self.mint_token(wanted.pop("tenant"), **wanted)
+        return JSONResponse({"access_token": token, "sandbox": True}, headers=HEADERS)
 
 
 def build_issuer_app(sandbox: IssuerSandbox) -> Starlette:
@@ -134,7 +156,7 @@ def build_issuer_app(sandbox: IssuerSandbox) -> Starlette:
             Route("/sandbox/rotate", sandbox.rotate_key, methods=["POST"]),
             Route("/sandbox/faults", sandbox.set_faults, methods=["POST"]),
         ],
-        exception_handlers=DISCONNECT_HANDLERS,
+        exception_handlers=ERROR_HANDLERS,
     )
 
 

@@ -23,15 +23,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -39,7 +38,15 @@ from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.rng import make_url_token
-from holdfast.web.sandbox_faults import DISCONNECT_HANDLERS, ControlBody, Faults, FaultsBody, apply_faults
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import (
+    ERROR_HANDLERS,
+    ControlBody,
+    Faults,
+    FaultsBody,
+    apply_faults,
+    read_object,
+)
 from holdfast_demo.pagw.sandbox.payer_callbacks import PayerCallbacks
 from holdfast_demo.pagw.sandbox.payer_ledger import Entry
 from holdfast_demo.pagw.sandbox.payer_state import (
@@ -49,7 +56,6 @@ from holdfast_demo.pagw.sandbox.payer_state import (
     PayerState,
 )
 
-M = TypeVar("M", bound=BaseModel)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 PATH: Final = "/prior-authorizations"
@@ -59,10 +65,6 @@ DECIDE_AFTER_S: Final = 60.0
 # The interval of checks of the clock, which another process may move.
 POLL_S: Final = 0.05
 KEY_HEADER: Final = "idempotency-key"
-
-
-class InvalidBody(Exception):
-    """An invalid body, with the location of the error."""
 
 
 class PayerFaultsBody(FaultsBody):
@@ -101,7 +103,6 @@ class PayerSandbox:
     token_life_s: float = TOKEN_LIFE_S
     decide_after_s: float = DECIDE_AFTER_S
     faults: Faults = field(default_factory=Faults)
-    slow_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.state = PayerState(self.clock, self.folder)
@@ -181,13 +182,13 @@ class PayerSandbox:
         empty.
         """
         try:
-            body = await _read_json(request)
-            parsed = _parse(AuthorizationRequest, body)
+            body = await read_object(request)
+            parsed = AuthorizationRequest.model_validate(body)
             if parsed.kind != kind or request.headers.get(KEY_HEADER) != parsed.reference:
-                raise InvalidBody("the kind must match the path, and the idempotency key the reference")
+                return _build_refusal(400, "invalid_request")
             self.state.decide_due()
             return JSONResponse(self.state.act(parsed, body, former, self.decide_after_s).to_json())
-        except (InvalidBody, RecursionError):
+        except ValidationError:
             return _build_refusal(400, "invalid_request")
         except PayerRefused as error:
             return _build_refusal(error.status, error.code)
@@ -196,9 +197,8 @@ class PayerSandbox:
 
     async def set_faults(self, request: Request) -> Response:
         """Set the faults."""
-        body = _parse(PayerFaultsBody, await _read_json(request))
-        self.slow_s, self.callbacks.copies = body.slow_s, body.callback_copies
-        self.faults = body.to_faults()
+        body = await JsonBody(PayerFaultsBody)(request)
+        self.callbacks.copies, self.faults = body.callback_copies, body.to_faults()
         return JSONResponse({})
 
     async def get_ledger(self, request: Request) -> Response:
@@ -207,7 +207,7 @@ class PayerSandbox:
 
     async def decide(self, request: Request) -> Response:
         """Decide a pended request now."""
-        body = _parse(DecisionBody, await _read_json(request))
+        body = await JsonBody(DecisionBody)(request)
         found = self.state.decide(body.reference)
         if found is None:
             return JSONResponse({"error": "no request with this reference is pended"}, status_code=404)
@@ -220,7 +220,7 @@ class PayerSandbox:
 
     async def point_callbacks(self, request: Request) -> Response:
         """Send all callbacks to one URL."""
-        self.callbacks.url = _parse(CallbacksBody, await _read_json(request)).url
+        self.callbacks.url = (await JsonBody(CallbacksBody)(request)).url
         return JSONResponse({})
 
     async def forget_tokens(self, request: Request) -> Response:
@@ -234,8 +234,6 @@ class PayerSandbox:
         """Return the endpoint with the simulated faults."""
 
         async def answer(request: Request) -> Response:
-            if self.slow_s:
-                await asyncio.sleep(self.slow_s)
             return await apply_faults(self.faults, self.clock.now(), has_effect, lambda: endpoint(request))
 
         return answer
@@ -295,35 +293,9 @@ def build_payer_app(sandbox: PayerSandbox) -> Starlette:
             Route("/sandbox/callbacks", sandbox.point_callbacks, methods=["POST"]),
             Route("/sandbox/tokens", sandbox.forget_tokens, methods=["DELETE"]),
         ],
-        exception_handlers={InvalidBody: _answer_invalid_body, **DISCONNECT_HANDLERS},
+        exception_handlers=ERROR_HANDLERS,
         lifespan=lifespan,
     )
-
-
-async def _answer_invalid_body(request: Request, error: Exception) -> Response:
-    """Answer 400 with the reason of an `InvalidBody`."""
-    text = str(error).encode(errors="replace").decode()
-    return JSONResponse({"error": text}, status_code=400)
-
-
-async def _read_json(request: Request) -> Any:
-    """Return the JSON of a request's body. Raise `InvalidBody` if it is not JSON."""
-    try:
-        return json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise InvalidBody("the body is not JSON") from None
-
-
-def _parse(kind: type[M], body: Any) -> M:
-    """Validate a body as `kind`. Raise `InvalidBody` with the fields that are wrong."""
-    try:
-        return kind.model_validate(body)
-    except ValidationError as error:
-        faults = error.errors(include_input=False, include_url=False, include_context=False)
-        where = "; ".join(
-            f"{'.'.join(map(str, each['loc'])) or 'the body'}: {each['msg']}" for each in faults
-        )
-        raise InvalidBody(where) from None
 
 
 def _build_refusal(status: int, code: str) -> Response:

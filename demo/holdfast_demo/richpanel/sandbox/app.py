@@ -8,13 +8,24 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from pydantic import Field
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.web.sandbox_faults import TOO_MANY, Faults, apply_faults
+from holdfast.web.bodies import JsonBody
+from holdfast.web.sandbox_faults import (
+    ERROR_HANDLERS,
+    TOO_MANY,
+    ControlBody,
+    Faults,
+    FaultsBody,
+    FiniteJson,
+    apply_faults,
+    read_object,
+)
 from holdfast_demo.richpanel.sandbox.help_desk import Effect, SandboxHelpDesk, Ticket, to_json
 from holdfast_demo.richpanel.sandbox.shop import SandboxOrder, SandboxShop
 from holdfast_demo.richpanel.sandbox.webhook_deliveries import DeliveryFaults, WebhookDeliveries
@@ -26,6 +37,49 @@ EFFECTS: Final[dict[str, tuple[Effect, str]]] = {
     "tags": ("tag", "tag"),
     "assignee": ("assign", "team"),
 }
+
+
+class TicketBody(ControlBody):
+    """A ticket to open."""
+
+    id: str = Field(min_length=1)
+    channel: str = "email"
+    customer: dict[str, FiniteJson] = Field(default_factory=dict)
+
+
+class MessageBody(ControlBody):
+    """A message of the customer. `extra` is added to the payload of its webhook."""
+
+    text: str
+    id: str | None = None
+    extra: dict[str, FiniteJson] = Field(default_factory=dict)
+
+
+class OrderBody(ControlBody):
+    """An order of the shop."""
+
+    number: str
+    email: str
+    status: str
+    carrier: str = ""
+    tracking: str = ""
+    expected: str = ""
+
+
+class DeliveryFaultsBody(ControlBody):
+    """Faults of the deliveries."""
+
+    copies_max: int = Field(default=1, ge=1, le=100)
+    late_s: float = Field(default=0.0, ge=0, le=600)
+    seed: int = 0
+
+
+class WebhookBody(ControlBody):
+    """Where the webhooks are sent to; no URL ends them."""
+
+    url: str = Field(pattern="^(https?://[!-~]+)?$", max_length=2000)
+    secret: str
+    faults: DeliveryFaultsBody = Field(default_factory=DeliveryFaultsBody)
 
 
 @dataclass
@@ -78,7 +132,7 @@ class Sandbox:
         """Add a message, a note, a tag or an assignee: the last segment of the path says which."""
         ticket = self._find_ticket(request)
         effect, member = EFFECTS[request.url.path.rpartition("/")[2]]
-        body = await request.json()
+        body = await read_object(request)
         if ticket is None:
             return _not_found()
         if not isinstance(body.get(member), str):
@@ -97,8 +151,8 @@ class Sandbox:
 
     async def open_ticket(self, request: Request) -> Response:
         """Open a ticket, or return the existing one with this id."""
-        body = await request.json()
-        ticket = self.desk.open_ticket(body["id"], body.get("channel", "email"), body.get("customer", {}))
+        body = await JsonBody(TicketBody)(request)
+        ticket = self.desk.open_ticket(body.id, body.channel, body.customer)
         return _ok({"ticket": ticket.to_json()})
 
     async def receive_message(self, request: Request) -> Response:
@@ -108,8 +162,8 @@ class Sandbox:
         ticket = self._find_ticket(request)
         if ticket is None:
             return _not_found()
-        body = await request.json()
-        message = self.desk.add_customer_message(ticket, body["text"], body.get("id"))
+        body = await JsonBody(MessageBody)(request)
+        message = self.desk.add_customer_message(ticket, body.text, body.id)
         payload = {
             "ticket_id": ticket.id,
             "conversation_id": ticket.id,
@@ -117,26 +171,26 @@ class Sandbox:
             "created_at": message.created_at,
             "channel": ticket.channel,
             "trigger": "customer_message",
-            **body.get("extra", {}),
+            **body.extra,
         }
         self.deliveries.schedule(payload)
         return _ok({"message": asdict(message), "payload": payload})
 
     async def add_order(self, request: Request) -> Response:
         """Add or replace an order of the shop."""
-        self.shop.add_order(SandboxOrder(**await request.json()))
+        body = await JsonBody(OrderBody)(request)
+        self.shop.add_order(SandboxOrder(**body.model_dump()))
         return _ok({})
 
     async def set_faults(self, request: Request) -> Response:
         """Replace the injected faults."""
-        self.faults = Faults(**await request.json())
+        self.faults = (await JsonBody(FaultsBody)(request)).to_faults()
         return _ok({})
 
     async def set_webhook(self, request: Request) -> Response:
         """Set the webhooks' url, secret and faults."""
-        body = await request.json()
-        faults = DeliveryFaults(**body.get("faults", {}))
-        self.deliveries.configure(body["url"], body["secret"], faults)
+        body = await JsonBody(WebhookBody)(request)
+        self.deliveries.configure(body.url, body.secret, DeliveryFaults(**body.faults.model_dump()))
         return _ok({})
 
     async def get_ledger(self, request: Request) -> Response:
@@ -159,7 +213,8 @@ class Sandbox:
         """Wrap an endpoint of a service: check the key and apply the faults."""
 
         async def respond(request: Request) -> Response:
-            if self.key and not hmac.compare_digest(request.headers.get(KEY_HEADER, ""), self.key):
+            given = request.headers.get(KEY_HEADER, "")
+            if self.key and not hmac.compare_digest(given.encode(), self.key.encode()):
                 return JSONResponse({"error": "wrong key"}, status_code=401)
             changes = request.method != "GET"
             answer = await apply_faults(self.faults, self.clock.now(), changes, lambda: endpoint(request))
@@ -198,6 +253,7 @@ def build_sandbox_app(sandbox: Sandbox | None = None) -> Starlette:
             Route("/sandbox/ledger", both.get_ledger),
             Route("/sandbox/deliveries", both.get_deliveries),
         ],
+        exception_handlers=ERROR_HANDLERS,
         lifespan=lifespan,
     )
 

@@ -45,7 +45,7 @@ class Ticket:
 
     id: str
     channel: str
-    customer: dict[str, str]
+    customer: dict[str, Any]
     tags: set[str] = field(default_factory=set)
     assignee: str | None = None
     messages: list[Message] = field(default_factory=list)
@@ -74,7 +74,7 @@ class SandboxHelpDesk:
         self._numbers: Iterator[int] = count(1)
         self.ledger: list[LedgerEntry] = []
 
-    def open_ticket(self, ticket_id: str, channel: str, customer: dict[str, str]) -> Ticket:
+    def open_ticket(self, ticket_id: str, channel: str, customer: dict[str, Any]) -> Ticket:
         """Return the ticket with this id; open it first if it does not exist."""
         return self._tickets.setdefault(ticket_id, Ticket(ticket_id, channel, customer))
 

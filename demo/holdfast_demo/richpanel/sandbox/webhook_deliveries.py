@@ -115,5 +115,5 @@ class WebhookDeliveries:
         }
         try:
             return (await self._client.post(self.url, content=body, headers=headers)).status_code
-        except httpx2.HTTPError:
+        except (httpx2.HTTPError, httpx2.InvalidURL):
             return None

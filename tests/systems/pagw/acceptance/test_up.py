@@ -34,7 +34,7 @@ def start_up(folder: Path) -> Iterator[dict[str, str]]:
     """Run `holdfast up` and yield the addresses it prints, by the name of the server."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "up", "pagw"],
+        [sys.executable, "-m", "holdfast", "up", "pagw", "--no-console"],
         cwd=folder,
         env=clean | {"HOLDFAST_API_PORT": "0", "HOLDFAST_SERVE_PORT": "0"},
         stdout=subprocess.PIPE,

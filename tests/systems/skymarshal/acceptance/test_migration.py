@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -38,6 +37,7 @@ from skymarshal.model import queries, roster
 from skymarshal.model.entities import CrewAssignment, CrewDuty, RosterId, crew_roster, crew_roster_v2
 from skymarshal.model.roster import CREW_ROSTER_V2
 from skymarshal.system import SYSTEM
+from tests.contract.moto import moto_endpoint
 from tests.systems.skymarshal.acceptance.roster_traffic import (
     Traffic,
     assert_arrived,
@@ -64,16 +64,8 @@ def _open_served() -> Iterator[Tables]:
 @contextmanager
 def _open_moto() -> Iterator[Tables]:
     """Open a DynamoDB client of a moto server."""
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    try:
-        yield open_dynamodb(endpoint=f"http://{host}:{port}", region=REGION)
-    finally:
-        server.stop()
+    with moto_endpoint() as address:
+        yield open_dynamodb(endpoint=f"http://{address}", region=REGION)
 
 
 @contextmanager
@@ -176,9 +168,7 @@ class _ConflictingTables:
 @pytest.mark.proves("SM-44")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_writes_between_the_steps_arrive_on_every_engine(engine: str) -> None:
-    """One request at a time: concurrent transactions fail on moto."""
     random = _make_random()
-
     async with _open_stores(engine) as stores:
         pace = Pace(segments=1, batch_size=10, parallel_writes=1)
         writer = Traffic(stores, "day", random, await fill_roster(stores, 20, random))

@@ -57,6 +57,16 @@ async def test_session_in_constant_use_still_ends_after_its_maximum_lifetime(
     assert await sessions.find(stores, id, tenant="clinic-1") is None
 
 
+async def test_peek_finds_a_session_without_extending_it(stores: Stores, clock: ManualClock) -> None:
+    id = await sessions.begin(stores, ADA, tenant="clinic-1")
+    for _ in range(4):
+        assert await sessions.peek(stores, id, tenant="clinic-1") == ADA
+        assert await sessions.peek(stores, id, tenant="clinic-2") is None
+        clock.moment += HOUR / 8
+    assert await sessions.peek(stores, id, tenant="clinic-1") is None
+    assert await sessions.peek(stores, "x", tenant="clinic-1") is None
+
+
 @pytest.mark.proves("PG-55")
 async def test_session_is_not_reachable_under_another_tenant(stores: Stores) -> None:
     id = await sessions.begin(stores, ADA, tenant="clinic-1")

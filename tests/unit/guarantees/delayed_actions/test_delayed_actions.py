@@ -18,10 +18,20 @@ from holdfast.core.errors import (
     ExternalServiceRefused,
     InProgress,
     InvalidRequest,
+    NotFound,
     NotPending,
     TransactionCancelled,
 )
-from holdfast.guarantees import OUTCOME_UNKNOWN, Completion, DelayedAction, DelayedActions, Once, OnceStatus
+from holdfast.guarantees import (
+    OUTCOME_UNKNOWN,
+    Completion,
+    DelayedAction,
+    DelayedActions,
+    Once,
+    OnceStatus,
+    Review,
+    ReviewDecision,
+)
 from holdfast.model.entities import TimestampMillis, TimestampSeconds
 from holdfast.operations.tables import Operation, TransactWriteItems
 from holdfast.reports.design.design_check import check_design
@@ -514,3 +524,60 @@ async def test_only_one_of_cancel_and_execute_in_two_processes_wins(tmp_path: Pa
             )
             assert isinstance(cancelled, Letter) != isinstance(done, Completion), (cancelled, done)
             assert [id for id, _ in office.ledger].count(seen.id) == isinstance(done, Completion)
+
+
+# --- what a system adds to reviews ------------------------------------------------------------------------
+
+
+async def test_declared_writes_of_a_review_are_committed_with_it() -> None:
+    reviews: list[Review[Letter]] = []
+
+    def count_review(stores: Stores, review: Review[Letter]) -> list[Any]:
+        reviews.append(review)
+        return [count(f"{review.decision} by {review.by}")]
+
+    async with open_memory_stores() as stores:
+        await create_tables(stores, [letters, counters])
+        reviewed = _declare_reviewed(count_review)
+        letter = await hold(stores)
+        edited = await reviewed.edit(stores, letter, by="ann", text="Good day")
+        with pytest.raises(ConditionFailed):
+            await reviewed.cancel(stores, letter, by="bob", reason="late")
+        await reviewed.cancel(stores, edited, by="bob", reason="wrong")
+
+        assert await read_counter(stores, "edited by ann") == 1
+        assert await read_counter(stores, "cancelled by bob") == 1
+    assert (reviews[0].changes, reviews[2].reason) == ({"text": "Good day"}, "wrong")
+    assert [each.decision for each in reviews] == [ReviewDecision.EDITED, *[ReviewDecision.CANCELLED] * 2]
+
+
+async def test_review_that_the_system_refuses_changes_nothing() -> None:
+    def refuse(stores: Stores, review: Review[Letter]) -> list[Any]:
+        raise InvalidRequest("Invalid edit: the text is fixed.")
+
+    async with open_memory_stores() as stores:
+        await create_tables(stores, [letters])
+        letter = await hold(stores)
+        with pytest.raises(InvalidRequest, match="the text is fixed"):
+            await _declare_reviewed(refuse).edit(stores, letter, by="ann", text="Good day")
+        assert await read_letter(stores) == letter
+
+
+async def test_gets_an_action_by_its_key_as_text() -> None:
+    async with open_memory_stores() as stores:
+        await create_tables(stores, [letters])
+        letter = await hold(stores)
+        assert await queue.get(stores, "DESK%23d-1#LETTER%23l-1") == letter
+        with pytest.raises(NotFound, match="No Letter"):
+            await queue.get(stores, "DESK%23d-1#LETTER%23l-2")
+
+
+def test_system_finds_its_guarantees_by_their_patterns() -> None:
+    assert SYSTEM.guarantees == (queue,)
+    assert queue.editable == ("note", "text")
+
+
+def _declare_reviewed(on_review: Any) -> DelayedActions[Letter]:
+    return DelayedActions(
+        Letter, prefix="HR", rate=Rate("letter"), example=make_letter, payload=("text",), on_review=on_review
+    )

@@ -129,6 +129,14 @@ async def test_accepts_every_form_of_an_async_function(
     assert (done.result, service.letters) == ("sent", ["evt-1"])
 
 
+async def test_stored_time_limit_includes_the_margin(stores: Stores, clock: ManualClock) -> None:
+    """A worker whose clock is ahead by less than the margin does not take the call for ended."""
+    assert isinstance(await once.claim(stores, make_event(), act_s=ACT_S), Claim)
+    record = await read_record(stores)
+    assert record is not None
+    assert record.act_until == pytest.approx(clock.now() + ACT_S + MARGIN_S, abs=0.002)
+
+
 def test_refuses_a_negative_margin() -> None:
     with pytest.raises(DeclarationError, match="clock_margin_s=-1. Expected 0 or more"):
         Once(EventRecord, prefix="ON", rate=Rate("event"), example=make_event(), clock_margin_s=-1)
@@ -155,6 +163,28 @@ async def test_taker_ahead_by_the_margin_waits_until_the_service_can_no_longer_a
         taker, make_event(), act=service.send_now, look_up=service.look_up, act_s=ACT_S
     )
     assert (taken.result, service.letters) == ("sent", ["evt-1"])
+
+
+@pytest.mark.parametrize(
+    ("slept_s", "letters"), [(0.8 * ACT_S - 0.1, 1), (0.8 * ACT_S + 0.1, 0), (RETENTION_S / 2, 0)]
+)
+async def test_worker_that_slept_calls_only_within_four_fifths_of_its_time(
+    slept_s: float, letters: int, stores: Stores, clock: ManualClock
+) -> None:
+    """By its own clock: the rest of the time, and the margin, are for the service and for other clocks."""
+    service = SlowService()
+    stores.observe(
+        lambda usage: clock.advance(slept_s) if usage.pattern == once.pattern_set.claim.id else None
+    )
+    call = once.call_external(
+        stores, make_event(), act=service.send_now, look_up=service.look_up, act_s=ACT_S
+    )
+    if letters:
+        await call
+    else:
+        with pytest.raises(ExternalServiceFailed, match="nothing was sent"):
+            await call
+    assert len(service.letters) == letters
 
 
 # --- recorded -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Iterator
@@ -410,9 +411,10 @@ def test_damage_of_every_store_is_named_at_once(data: Path, tmp_path: Path) -> N
     assert message.count("Restore what is damaged from an earlier one") == 1
 
 
-def test_lost_file_is_not_taken_for_an_empty_store(data: Path, tmp_path: Path) -> None:
-    for path in data.glob("queues.db*"):
-        path.unlink()
+@pytest.mark.parametrize("pattern", ["queues.db*", "objects"])
+def test_lost_store_is_not_taken_for_an_empty_one(data: Path, tmp_path: Path, pattern: str) -> None:
+    for path in data.glob(pattern):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     assert "says that it held data" in _refuse(StoreFileError, data, tmp_path)
 

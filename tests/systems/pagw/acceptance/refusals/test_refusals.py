@@ -274,10 +274,10 @@ def test_without_a_database_clients_get_503_and_may_retry(
     external_services: ExternalServices, caplog: pytest.LogCaptureFixture
 ) -> None:
     with start_gateway(external_services, "api", PAGW_ANSWER_WAIT_S="1") as own:
+        pagw_id = own.submit_accepted()
         # The engine retries for this long.
         engine: Any = own.stores.engines.get("sql")
         retry_s, engine._max_retry_s = engine._max_retry_s, 0.2
-        pagw_id = own.submit_accepted()
         name = urlsplit(own.database).path.lstrip("/")
         with connect(build_url("postgres")) as outside:
             outside.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")

@@ -1,7 +1,6 @@
 """The unchanged gateway on moto's AWS, PostgreSQL and Redis, inspected in each by other clients.
 
-It is configured by settings alone and called over HTTP. Tests with concurrent writers are elsewhere: moto,
-which replaces AWS here, does not isolate transactions.
+It is configured by settings alone and called over HTTP. moto replaces AWS here.
 """
 
 from __future__ import annotations
