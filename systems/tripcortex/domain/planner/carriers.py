@@ -31,11 +31,23 @@ _INDIFFERENT_LEAD: Final = re.compile(
 )
 _PLACE_LEAD: Final = re.compile(r"\b(?:to|from|in|via|into|of|visit|the|book) $")
 _PHRASE_START: Final = re.compile(r"(?:^|[|,:-] |@\d+ |%[01] )$")
-_PHRASE_END: Final = re.compile(r" *(?:$|[|,]|@\d)| (?:y|only|pls|please|if possible|preferred|or|and)\b")
+_PHRASE_END: Final = re.compile(
+    r" *(?:$|[|,]|@\d)| (?:y|only|pls|please|if (?:poss|possible|available|you can)|preferred|ideally|or|and|"
+    r"for (?:me|both)|both ways|all the way|as usual|would be (?:good|great|nice|best|perfect))\b"
+)
 _OPENING_AFTER: Final = re.compile(r" (?:to|from|out of|into)\b")
 _CODE_CHARS: Final = 2
 _CODE_WORDS: Final = frozenset(
-    "as at am ai so is us to my it id hi ok me or in kl ac no be we he do go up by an if of on pm".split()
+    "as at am ai so is us to my it id hi ok me or in kl ac no be we he do go up by an if of on pm re de si "
+    "og ps ut bi tr tc tm ms mr dr vs un al el la lo ta ss ex ye ya yo hm ha oh uk eu tv pc".split()
+)
+# Short names that are everyday words: a carrier only directly after one of a few words.
+_WORD_NAMES: Final = frozenset(
+    "lot play lift breeze discover rex viva peach scoot condor porter pal mas ram tam boa dat taca norse "
+    "edelweiss firefly wingo corsair maldivian hop star air".split()
+)
+_STRICT_LEAD: Final = re.compile(
+    r"\b(?:on|with|by|via|prefer(?:ably)?|carrier|airlines?|flying|fly|ideally|using)(?: (?:with|on|is))? $"
 )
 _CARRIER_BEFORE: Final = re.compile(r"%[01](?: ,| or| and| /)+ $")
 # "Not Frontier, United is fine".
@@ -46,7 +58,7 @@ _CONJUNCTION: Final = re.compile(r"(?: ,| or| and| /)+ ")
 _FLIGHT_WORD_AFTER: Final = re.compile(r" (?:flights?|preferred|if possible|please|only|tickets?)\b")
 _NOT_A_CARRIER_AFTER: Final = re.compile(r" (?:states|kingdom|arab|nations|food|beer|cheese)\b")
 # Full names that have another meaning too.
-_AMBIGUOUS_NAMES: Final = frozenset({"norwegian", "swiss", "emirates", "sas", "gol", "iberia"})
+_AMBIGUOUS_NAMES: Final = _WORD_NAMES | {"norwegian", "swiss", "emirates", "sas", "gol", "iberia"}
 
 
 def parse_carriers(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -94,7 +106,7 @@ def _classify(before: str, match: re.Match[str], after: str) -> str | None:
     if beside := _CARRIER_BEFORE.search(before):
         return beside[0][:2]
     if _AVOIDING_LEAD.search(before):
-        return "%1"
+        return None if match[1] in _CODE_WORDS else "%1"
     is_named = match[1] in _load_full_names() or match[2]
     joint = _CONJUNCTION.match(after)
     following = _compile_name_pattern().match(after, joint.end()) if joint else None
@@ -106,7 +118,10 @@ def _classify(before: str, match: re.Match[str], after: str) -> str | None:
     is_followed = (
         after.startswith(" preferred") if is_carrier(match[1]) else bool(_FLIGHT_WORD_AFTER.match(after))
     )
-    return "%0" if is_named or is_followed or _PREFERRING_LEAD.search(before) else None
+    is_word = match[1] in _WORD_NAMES | _CODE_WORDS
+    is_led = not is_word and _PREFERRING_LEAD.search(before)
+    is_led = is_led or (match[1] in _WORD_NAMES and _STRICT_LEAD.search(before))
+    return "%0" if is_named or is_followed or is_led else None
 
 
 def _is_isolated(before: str, name: str, after: str) -> bool:

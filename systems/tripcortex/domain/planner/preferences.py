@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tripcortex.domain.planner.carriers import parse_carriers
-from tripcortex.domain.planner.dates import RETURN
+from tripcortex.domain.planner.date_roles import RETURN
 from tripcortex.model.entities import Cabin
 
 _NOON: Final = 12

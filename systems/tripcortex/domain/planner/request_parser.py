@@ -18,6 +18,7 @@ from tripcortex.domain.planner.dates import parse_dates
 from tripcortex.domain.planner.days import Day
 from tripcortex.domain.planner.gazetteer import CODE_LETTERS, Region
 from tripcortex.domain.planner.languages import refuse_foreign_language
+from tripcortex.domain.planner.letter_parts import remove_letter_parts
 from tripcortex.domain.planner.money import USD, Money, parse_money
 from tripcortex.domain.planner.place_mentions import HOME, Mention
 from tripcortex.domain.planner.ports import MAX_SENTENCE_CHARS, Question, Refusal
@@ -74,7 +75,7 @@ def parse_sentence(sentence: str, day_first: bool | None) -> ParsedRequest:
     if len(sentence) > MAX_SENTENCE_CHARS:
         text = f"This request is too long: please use at most {MAX_SENTENCE_CHARS:,} characters."
         return ParsedRequest(Refusal("too_long", text))
-    plain = correct_keywords(normalize_text(sentence))
+    plain = correct_keywords(normalize_text(remove_letter_parts(sentence)))
     refusal = refuse_foreign_language(sentence, plain) or unsupported_requests.find_unsupported(plain)
     return ParsedRequest(refusal) if refusal else parse_trip(plain, day_first, None)
 

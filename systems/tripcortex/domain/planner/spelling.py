@@ -23,7 +23,8 @@ _KEYWORDS: Final = frozenset(
     "flight flights ticket tickets booking reservation itinerary return returning round cancel cancelled "
     "change reschedule postpone status policy business economy premium first class cabin direct nonstop "
     "leaving departing arriving coming please cheapest before after delayed fortnight window aisle "
-    "travel airport airline direct between around upgrade refund confirmed confirmation".split()
+    "travel airport airline direct between around upgrade refund confirmed confirmation departure depart arrive arrival flying staying meeting "
+    "preferred prefer maximum budget".split()
 )
 # Words that are one typo away from a keyword and mean something else.
 _OTHER_WORDS: Final = frozenset(
@@ -40,12 +41,52 @@ _OTHER_WORDS: Final = frozenset(
     "airports airlines cheaper economic economist economics weeds weeds meek seek week peek geek wee "
     "toddy toady monthly mouth moth months north fourth first fast fist fits thirsty august".split()
 )
+# Words with several typos, or too short for a distance.
+_SPELLINGS: Final = {
+    wrong: right
+    for right, wrongs in {
+        "the": "teh hte",
+        "and": "adn nad",
+        "back": "bakc bcak bak abck backk",
+        "book": "bok boook bokk boko",
+        "need": "ned neeed nede",
+        "flight": "fligth flgt flt flihgt fliht",
+        "flights": "flihgts flts fligths",
+        "from": "fro frm form rfom",
+        "with": "wiht wth",
+        "please": "plese pleas plz",
+        "coming": "comming cming",
+        "wednesday": "wensday wendsday wedensday wednseday",
+        "tuesday": "tusday teusday tuseday tuesdy",
+        "thursday": "thurday thrusday thurdsay",
+        "saturday": "saterday satruday",
+        "february": "feburary febuary",
+        "business": "bussiness buisness busness bizness",
+        "economy": "econemy ecomony",
+        "returning": "retruning returing",
+        "one way": "onewy",
+        "ticket": "tiket tikcet",
+        "departing": "depating departng",
+    }.items()
+    for wrong in wrongs.split()
+}
+# Before a name of a place, "form" is a typo; elsewhere it is a word.
+_FORM_BEFORE: Final = re.compile(r"\b(?:a|the|this|my|your|order|web) $")
 _WORD: Final = re.compile(r"(?<![\w'-])[a-z]{5,}(?![\w'-])")
+_SHORT_WORD: Final = re.compile(rf"(?<![\w'-])(?:{'|'.join(_SPELLINGS)})(?![\w'-])")
 
 
 def correct_keywords(plain: str) -> str:
     """Return the normalized text with typos in its keywords corrected."""
+    plain = _SHORT_WORD.sub(_correct_spelling, plain)
     return _WORD.sub(lambda match: _correct(match[0]), plain)
+
+
+def _correct_spelling(match: re.Match[str]) -> str:
+    """Return the known correction of a misspelt word, or the word itself."""
+    if match[0] == "form" and _FORM_BEFORE.search(match.string[: match.start()]):
+        return match[0]
+    return _SPELLINGS[match[0]]
 
 
 @lru_cache(maxsize=4096)
