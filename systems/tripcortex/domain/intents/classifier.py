@@ -20,6 +20,7 @@ from tripcortex.domain.intents.quoted_text import separate_quotations
 from tripcortex.domain.planner.carriers import parse_carriers
 from tripcortex.domain.planner.languages import refuse_foreign_language
 from tripcortex.domain.planner.letter_parts import remove_letter_parts
+from tripcortex.domain.planner.person_names import hide_person_names
 from tripcortex.domain.planner.place_mentions import HOME
 from tripcortex.domain.planner.ports import MAX_SENTENCE_CHARS
 from tripcortex.domain.planner.request_parser import ParsedRequest, parse_trip
@@ -57,7 +58,7 @@ def classify(sentence: str, answer: str | None = None) -> Classification:
 
 def _classify(sentence: str) -> Classification:
     own = separate_quotations(sentence)
-    plain = correct_keywords(normalize_text(remove_letter_parts(own.text)))
+    plain = correct_keywords(normalize_text(hide_person_names(remove_letter_parts(own.text))))
     if refuse_foreign_language(sentence, plain):
         # The planner refuses another language in that language.
         return Classification(Intent.book)

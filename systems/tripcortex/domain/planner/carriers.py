@@ -16,9 +16,10 @@ from tripcortex.domain.planner.gazetteer import read_table
 from tripcortex.domain.planner.text_normalization import normalize_text
 
 _AVOIDING_LEAD: Final = re.compile(
-    r"\b(?:not|no|avoid(?:ing)?|except|anything but|any(?:one|body)? (?:except|but)|never|without|other "
+    r"\b(?:not|no|avoid(?:ing)?|except(?: for)?|anything but|any ?(?:one|body|thing|airline|carrier|flight)?s? (?:except|but)"
+    r"|all but|never|without|other "
     r"than|hate|skip"
-    r"|dont (?:want|like|book|put me)|rather not)(?: (?:to|on|with|by|fly|flying|use|the|book|take))* $"
+    r"|dont (?:want|like|book|put me)|rather not|apart from|fan of|nothing on)(?: (?:to|on|with|by|fly|flying|use|the|book|take))* $"
 )
 _PREFERRING_LEAD: Final = re.compile(
     r"\b(?:prefer(?:ably|ring|red|ence)?(?: is| "
@@ -87,6 +88,11 @@ def parse_carriers(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
 def is_carrier(code: str) -> bool:
     """Return True if the table of carriers has this code, in any case."""
     return code.upper() in _load_codes().values()
+
+
+def is_carrier_word(name: str) -> bool:
+    """Return True if the normalized name, alias or code is that of a carrier."""
+    return name in _load_codes()
 
 
 def get_carrier_names(code: str) -> tuple[str, ...]:

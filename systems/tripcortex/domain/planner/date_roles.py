@@ -69,8 +69,17 @@ _OUT_WORD: Final = re.compile(
     r"\b(?:out|outbound|outward|onward|leave|leaving|depart|departs|departing|departure|there|"
     r"fly|flying|going|go|get|travel(?:l?ing)?|start(?:ing)?)\b(?! (?:back|home|return))"
 )
-_OWN_BACK: Final = re.compile(r" ?(?:,|-|is|for)? ?(?:the |my )?(?:return|back|home|inbound)(?= ?(?:[|,-]|$| flight| leg| trip))")
-_OWN_OUT: Final = re.compile(r" ?(?:,|-|is|for)? ?(?:the |my )?(?:out|outbound|there|departure)(?= ?(?:[|,-]|$| and| flight| leg))")
+_OWN_BACK: Final = re.compile(
+    r" ?(?:,|-|is|for)? ?(?:the |my )?(?:return|back|home|inbound)"
+    r"(?= ?(?:[|,-]|$)| (?:flight|leg|trip|journey|after|before|at|in|around|by|from|to|with|please|again)\b)"
+)
+_OWN_OUT: Final = re.compile(
+    r" ?(?:,|-|is|for)? ?(?:the |my )?(?:out|outbound|there|departure|depart|leave)"
+    r"(?= ?(?:[|,-]|$)| (?:and|flight|leg|after|before|at|in|around|by)\b)"
+)
+# "Fly out on Monday, meeting on Tuesday, back that evening."
+THAT_DAY: Final = "thatday"
+_THAT_DAY: Final = rf"@(\d+)[^@]*\b{THAT_DAY}\b"
 _ARRIVING: Final = (
     r"\b(?:arriv\w+|landing|land|lands|(?:fly|flying|get|getting|go|going)(?: me)? in|in)"
     r"(?: there| in \w+| at \w+| on| the| early| late)* "
@@ -87,6 +96,10 @@ class Roles(NamedTuple):
     returning: Day | None = None
     doubtful: Day | None = None
     back: frozenset[int] = frozenset()
+    # The departure was named as the day of the arrival.
+    arrives: bool = False
+    # The return is later on the day of the departure.
+    is_day_trip: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,7 +141,24 @@ def assign_roles(marked: MarkedText, *, is_one_way: bool, is_day_trip: bool) -> 
     departure, doubtful = _find_departure(text, found, there, either, is_only_one=is_one_way or bool(returns))
     several = [found[at] for at in returns]
     returning = days.any_of(_join_words(several), several, is_vague=True) if len(several) > 1 else None
-    return Roles(departure, returning or next(iter(several), None), doubtful, frozenset(back - set(there)))
+    if not several and departure is not None and len(found) > 1:
+        later = [found[at] for at in find_markers(_THAT_DAY, text) if found[at] is not departure]
+        several = [replace(each, is_vague=False) for each in later]
+    arrivals = [found[at] for at in find_markers(_ARRIVAL_DAY, text)]
+    return Roles(
+        departure,
+        returning or next(iter(several), None),
+        doubtful,
+        frozenset(back - set(there)),
+        any(each is departure for each in arrivals),
+        departure is not None and len(returns) == 1 and _is_that_evening(text, returns[0], found, departure),
+    )
+
+
+def _is_that_evening(text: str, at: int, found: list[Day], departure: Day) -> bool:
+    """Return whether the return is on the evening of the departure: "Wednesday, back Wednesday night"."""
+    one, other = (re.sub(r"^on ", "", each.words.strip()) for each in (found[at], departure))
+    return one == other and bool(re.search(rf"@{at} (?:in the )?(?:late )?(?:evening|night|afternoon|pm)\b", text))
 
 
 # --- days that play no part ---------------------------------------------------------------------------------
@@ -223,6 +253,8 @@ def _find_back(marked: MarkedText, adjacent: set[int], dropped: set[int]) -> set
         r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text
     )
     back |= find_markers(r"\bout (?:on )?@\d+[^@]*\bin on @(\d+)", text)
+    back |= find_markers(r"\bup (?:on )?@\d+[^@]*\bdown (?:again )?(?:on )?@(\d+)", text)
+    back |= find_markers(r"\bdown (?:on )?@\d+[^@]*\bup (?:again )?(?:on )?@(\d+)", text)
     # "Arrive on the 19th, leave on the 21st", "fly in on Monday and out on Tuesday".
     back |= find_markers(rf"{_ARRIVING}@\d+[^@]*\b(?:leav|depart|out)\w*(?: again)?(?: on)?(?: the)? @(\d+)", text)
     back |= _find_back_by_words(text)
@@ -300,6 +332,10 @@ def _find_departure(
     """
     if not there:
         return None, None
+    definite = [at for at in there if not found[at].is_vague]
+    if definite and len(definite) < len(there) and (there[0], there[1]) not in either:
+        # "Some time next week, Tuesday 4 May".
+        there = definite
     every = [found[at] for at in there]
     said = [at for at in there if at in find_markers(_LEAVING, text)]
     in_doubt = days.any_of(_join_words(every), every, is_vague=True)

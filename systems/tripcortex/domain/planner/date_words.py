@@ -214,6 +214,14 @@ def _holiday(match: re.Match[str]) -> Day:
     return days.holiday(match[0], match["holiday"], offset)
 
 
+def _either_of_month(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build the vague day of "3 or 4 April" and "between April 3 and 5"."""
+    groups = [each for each in match.groups() if each]
+    month = next(_parse_month(each) for each in groups if not each.isdigit())
+    read = [_build_day(match[0], month, int(each), None) for each in groups if each.isdigit()]
+    return (days.any_of(match[0], read, is_vague=True),)
+
+
 def _two_days(match: re.Match[str], _: bool | None) -> DayTuple:
     """Build both days of "8 Dec 12 Dec", which is not 8, Dec 12, Dec."""
     pairs = ((match[2], match[1]), (match[4], match[3]))
@@ -319,6 +327,14 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             rf")?{_NTH}\b|{_NTH}(?: of)? ?{M}\b)",
             _plain(lambda match: days.vague_day(match[0])),
         ),
+        # One of several days, and the words do not say which.
+        (
+            rf"\b(?:(?:any ?day|any ?time|some ?time|some day) )?(?:between|either) (?:the )?{D}(?: of)?(?: and | or |-)"
+            rf"(?:the )?{D}(?: of)? {M}\b",
+            _either_of_month,
+        ),
+        (rf"\b(?:the )?{D}(?: or |/| or the ){D}(?: of)? {M}\b", _either_of_month),
+        (rf"\b{M} {D}(?: or |/| or the ){D}\b(?![/\d])", _either_of_month),
         (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
         (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
         (rf"\b{D} {M} {D} {M}\b{_YEAR}", _two_days),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tripcortex.domain.planner import days
-from tripcortex.domain.planner.date_roles import MarkedText, assign_roles
+from tripcortex.domain.planner.date_roles import THAT_DAY, MarkedText, assign_roles
 from tripcortex.domain.planner.date_words import mark_days
 from tripcortex.domain.planner.days import Day
 from tripcortex.domain.planner.gazetteer import MAX_CHOICES
@@ -35,6 +35,8 @@ class Dates:
     # A second day without a role: whether it is the return has to be asked.
     doubtful: Day | None = None
     back: frozenset[int] = frozenset()
+    # The departure was named as the day of the arrival.
+    arrives: bool = False
 
 
 def parse_dates(plain: str, day_first: bool | None) -> Dates:
@@ -47,7 +49,11 @@ def parse_dates(plain: str, day_first: bool | None) -> Dates:
     text, found, tied = mark_days(text, day_first)
     marked = MarkedText(text, tuple(found), tuple(tied))
     roles = assign_roles(marked, is_one_way=trip == "one_way", is_day_trip=stay == (0,))
-    dates = Dates(text, roles.departure, roles.returning, doubtful=roles.doubtful, back=roles.back)
+    dates = Dates(text, roles.departure, roles.returning, doubtful=roles.doubtful, back=roles.back, arrives=roles.arrives)
+    if roles.is_day_trip:
+        return replace(dates, returning=None, stay=(0,), trip=trip)
+    if THAT_DAY in text and dates.returning:
+        stay = ()
     if is_night and dates.returning:
         # "Overnight to Zurich on Sunday, back on Friday" is a flight by night.
         return replace(dates, stay=(), trip=trip, text=f"{dates.text} | overnight flight")
@@ -69,7 +75,7 @@ _ONE_WAY: Final = re.compile(
     r"(?: flight| trip)?|no (?:flight|way) back|(?:wont|not) be (?:coming|flying) back|not a return)\b"
 )
 _ROUND: Final = re.compile(
-    r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)s?|there and back(?! in "
+    r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)s?|(?:a|one) return(?= (?:to|from) )|there and back(?! in "
     r"(?:a|one) day)|both "
     r"ways)\b(?!(?: on| is)? (?:the )?(?:[@\d]|mon|tue|wed|thu|fri|sat|sun|"
     r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|tomorrow))"
@@ -159,7 +165,8 @@ def _parse_stay(text: str) -> tuple[str, tuple[int, ...]]:
     """Return the text without the first length of stay, and the possible numbers of nights."""
     for pattern, unit in _STAYS:
         if match := pattern.search(text):
-            return f"{text[: match.start()]} | {text[match.end() :]}", _nights(unit, match)
+            mark = f"{THAT_DAY} " if unit == "same" and " that " in f" {match[0]} " else ""
+            return f"{text[: match.start()]} | {mark}{text[match.end() :]}", _nights(unit, match)
     return text, ()
 
 

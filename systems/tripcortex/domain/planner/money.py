@@ -25,11 +25,35 @@ _CURRENCIES: Final = {
         "AUD": "aud a$ au$",
         "CHF": "chf francs",
         "CNY": "cny rmb yuan",
-        "MXN": "mxn pesos",
+        "MXN": "mxn",
+        "PHP": "php",
+        "IDR": "idr rupiah",
+        "MYR": "myr ringgit",
+        "VND": "vnd dong",
+        "TWD": "twd nt$",
+        "EGP": "egp",
+        "KES": "kes ksh",
+        "NGN": "ngn naira",
+        "PKR": "pkr",
+        "LKR": "lkr",
+        "BDT": "bdt taka",
+        "RON": "ron lei",
+        "BGN": "bgn leva",
+        "KWD": "kwd",
+        "BHD": "bhd",
+        "OMR": "omr",
+        "JOD": "jod",
+        "MAD": "mad",
+        "PEN": "pen soles",
+        # Several countries have them.
+        "pesos": "pesos peso",
+        "dinars": "dinars",
+        "crowns": "crowns kr",
         "BRL": "brl r$ reais",
-        "SEK": "sek kronor",
-        "NOK": "nok kroner",
+        "SEK": "sek kronor krona",
+        "NOK": "nok",
         "DKK": "dkk",
+        "kroner": "kroner",
         "SGD": "sgd s$",
         "HKD": "hkd hk$",
         "NZD": "nzd nz$",
@@ -55,11 +79,32 @@ _CURRENCY: Final = "|".join(re.escape(each) for each in sorted(_CURRENCIES, key=
 _AMOUNT: Final = r"(?<![\d.])(?P<amount>(?>\d+(?:\.\d+)*(?:e\d+)?)) ?(?P<k>k\b)?"
 _PLAIN: Final = re.compile(r"\d{1,7}(?:\.\d{1,2})?")
 _DOTTED: Final = re.compile(r"\d{1,3}(?:\.\d{3}){1,2}")
+_HUNDRED: Final = 100
+_SPELLED_NUMBERS: Final = {
+    word: number
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen".split()
+    )
+} | {
+    word: ten * 10
+    for ten, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+} | {"a": 1}
+_UNIT: Final = "|".join(_SPELLED_NUMBERS)
+_SPELLED: Final = re.compile(
+    rf"\b(?:(?:{_UNIT})[ -])+(?:hundred|thousand|grand)(?:(?: and)?[ -](?:{_UNIT}|hundred|thousand)\b(?! (?:nights?|days?|weeks?)))*"
+)
+# Of "between $400 and $600", the second is the limit.
+_RANGE: Final = re.compile(
+    rf"\b(?:between |from )?(?:{_CURRENCY}) ?\d[\d.]* ?(?:-|to|and) ?(?P<most>(?:{_CURRENCY}) ?\d[\d.]*)"
+    rf"|\b(?:between |from )\d[\d.]* ?(?:{_CURRENCY})? ?(?:-|to|and) ?(?P<more>\d[\d.]* ?(?:{_CURRENCY}))\b"
+)
 _MINIMUM: Final = r"(?:\b(?P<least>at least|more than|over|above|minimum(?: of)?) )?"
 _LIMIT: Final = (
     r"(?:under|below|max(?:imum)?(?: of)?|up to|at most|no more than|not more than|less than|not "
     r"over|within|cheaper than"
-    r"|(?:my |the |a )?(?:budget|limit|cap)(?: is| of| at)?|spend|not exceeding)"
+    r"|(?:my |the |a )?(?:budget|limit|cap|ceiling)(?: is| of| at| max| around| about)*|capped at|spend|"
+    r"(?:not|dont|without) (?:to )?exceed(?:ing)?|keep it (?:under|below|within|to)|<|<=|≤)"
 )
 _PATTERNS: Final = tuple(
     re.compile(form)
@@ -99,9 +144,23 @@ def parse_money(text: str) -> tuple[str, tuple[Money, ...]]:
             found.append(_to_money(match["amount"], _CURRENCIES.get(match["currency"], ""), bool(match["k"])))
         return " | "
 
+    text = _RANGE.sub(lambda match: f"max {match['most'] or match['more']}", _SPELLED.sub(_write_digits, text))
     for form in _PATTERNS:
         text = form.sub(take, text)
     return text, tuple(dict.fromkeys(found))
+
+
+def _write_digits(match: re.Match[str]) -> str:
+    """Return "1250" for "one thousand two hundred and fifty", and a text that is no such number unchanged."""
+    total = part = 0
+    for word in re.findall(r"[a-z]+", match[0]):
+        if word == "hundred":
+            part = (part or 1) * _HUNDRED
+        elif word in ("thousand", "grand"):
+            total, part = total + (part or 1) * THOUSAND, 0
+        elif word != "and":
+            part += _SPELLED_NUMBERS[word]
+    return f"{total + part}{' ' if match[0].endswith(' ') else ''}"
 
 
 def _to_money(number: str, currency: str, is_thousands: bool) -> Money:

@@ -12,6 +12,7 @@ from typing import Final
 
 from tripcortex.domain.planner import gazetteer
 from tripcortex.domain.planner.gazetteer import CODE_LETTERS, MAX_NAME_WORDS, GazetteerPlace, Region
+from tripcortex.domain.planner.unused_words import KNOWN_WORDS
 
 HOME: Final = GazetteerPlace("home", "", "", ())
 
@@ -34,6 +35,11 @@ class Mention:
     regions: tuple[Region, ...] = ()
 
     @property
+    def is_code(self) -> bool:
+        """Return True if the mention is the code of an airport."""
+        return len(self.words) == CODE_LETTERS and self.words.upper() in self.airports
+
+    @property
     def airports(self) -> frozenset[str]:
         """Return the codes of all airports of all possible places."""
         return frozenset(code for each in self.places for code in each.airports)
@@ -47,7 +53,14 @@ _AMBIGUOUS_NAMES: Final = frozenset(
     "clark kerry knock reunion liberia tyler monroe helena natal windsor hamilton jersey surat pau nis "
     "brest lens kos "
     "redmond eureka freeport medford concepcion vitoria bloomington "
-    "pearson midway faro bergamo augusta salvador darwin".split()
+    "pearson midway faro bergamo augusta salvador darwin "
+    # Smaller cities.
+    "page eagle david nelson newman emerald trinidad lancaster jamestown erie naga coron gan coca bethel hobbs provo "
+    "quincy prescott sheridan pierre meridian kearney cody butte gillette dickinson hayden huntington brunswick "
+    "beaumont waterloo salisbury trenton lebanon pori barra sal samos chios levi castro agra van vail sitka nome "
+    "redding stockton roswell leon formosa armenia esperance blenheim napier exmouth gladstone palmas manta osh "
+    "salina longview lawton lynchburg george hancock williston islay donegal orange aral arar taba hail dali "
+    "samoa tonga grenada oral levi tampico alta aksu".split()
 )
 _AMBIGUOUS_CODES: Final = frozenset(
     "the and for see get fly buy can may any all one two our out set put let has had his her its you are "
@@ -84,11 +97,14 @@ _NOT_PLACES: Final = frozenset(
     "interview negotiate pass spend fill get back be sure confirm allow enable ensure include add change "
     "say keep save use spend pay try look start begin end finish celebrate relax watch learn train set "
     "print approve skip ignore "
+    "finance hr legal sales marketing engineering procurement operations accounting compliance payroll support "
+    "scratch there where experience memory me us them him her now then tomorrow today next this that what last "
     "can may any all for one economy business first which where when by no more than avoid prefer".split()
 )
 _MAX_UNKNOWN_WORDS: Final = 3
 # Bounds the search for a name with a typo in a text without places.
 _MAX_STRAY_WORDS: Final = 40
+_CERTAIN_STRAY_LETTERS: Final = 6
 _TRAVEL_VERBS: Final = frozenset("fly go get travel flight me head flying heading".split())
 LEADS_TO: Final = frozenset("to into visit visiting towards toward destination reach".split())
 LEADS_FROM: Final = frozenset("from leaving departing origin".split())
@@ -125,7 +141,7 @@ def _match_exact(tokens: list[str], at: int, *, is_answer: bool) -> Mention | No
     for name, end in _list_phrases(tokens, at):
         if name.endswith(" state") and (named := gazetteer.find_regions(name.removesuffix(" state"))):
             return Mention(name, (), at, end, regions=named)
-        places = gazetteer.find_cities(name)
+        places = gazetteer.find_cities(name) or gazetteer.find_regional_cities(name)
         one = gazetteer.find_airport_by_name(name)
         is_word = name in _AMBIGUOUS_CODES and not (
             _is_code_spot(tokens, at, end) or (is_answer and len(tokens) == 1)
@@ -166,7 +182,9 @@ def _apply_qualifier(tokens: list[str], mention: Mention) -> Mention:
         named = gazetteer.find_regions(name)
         if not named or (len(name) == 2 and not _is_phrase_end(tokens, end)):
             continue
-        fitting = gazetteer.narrow_places(mention.places, named)
+        fitting = gazetteer.narrow_places(mention.places, named) or gazetteer.narrow_places(
+            gazetteer.find_regional_cities(mention.words), named
+        )
         if fitting:
             return replace(mention, words=f"{mention.words}, {name}", places=fitting, end=end)
         if len(name) > 2 and not gazetteer.find_cities(name):
@@ -228,10 +246,15 @@ def _match_slot(tokens: list[str], at: int) -> Mention | None:
         return None
     if tokens[at] in _NOT_PLACES | FILLERS | _BREAKS:
         return None
-    phrases = _list_phrases(tokens, at)
+    phrases = [each for each in _list_phrases(tokens, at) if not _BREAKS & set(each[0].split())]
     for name, end in phrases:
         if named := gazetteer.find_regions(name):
             return Mention(name, (), at, end, regions=named)
+        near, is_plain = gazetteer.find_similar_cities(name)
+        if near and is_plain and len(near) == 1:
+            # Rather a typo in the name of a city than an airfield.
+            return Mention(name, near, at, end, has_typo=True)
+    for name, end in phrases:
         if fields := gazetteer.find_airfields(name):
             return None if before in LEADS_WEAKLY else Mention(name, mark_ambiguous(fields), at, end)
         near, is_plain = gazetteer.find_similar_cities(name)
@@ -260,10 +283,17 @@ def _find_stray(tokens: list[str]) -> list[Mention]:
     """Return a mention of the first words that resemble a city's name, for a text without any place."""
     for at, token in enumerate(tokens[:_MAX_STRAY_WORDS]):
         for name, end in _list_phrases(tokens, at):
-            near, _ = gazetteer.find_similar_cities(name)
-            if near and token not in _NOT_PLACES:
-                return [Mention(name, mark_ambiguous(near), at, end)]
+            near, is_plain = gazetteer.find_similar_cities(name)
+            if not near or token in _NOT_PLACES | KNOWN_WORDS:
+                continue
+            is_certain = is_plain and len(near) == 1 and len(name) >= _CERTAIN_STRAY_LETTERS
+            places = near if is_certain else mark_ambiguous(near)
+            return [Mention(name, places, at, end, has_typo=is_certain)]
     return []
+
+
+# Words between two names of one place.
+_REPEATING: Final = frozenset("| , in - i e aka ie namely mean meant sorry haha lol oops that is actually well".split())
 
 
 def merge_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
@@ -275,9 +305,11 @@ def merge_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
     for mention in mentions:
         last = done[-1] if done else None
         between = set(tokens[last.end : mention.start]) if last else set()
-        if last and between <= {"|", ",", "in", "-"} and last.airports & mention.airports:
+        if last and between <= _REPEATING and last.airports & mention.airports:
             inner = min((last, mention), key=lambda each: len(each.airports))
-            if inner.airports <= last.airports | mention.airports and len(inner.airports) == 1:
+            is_repeated = last.places == mention.places and last.role in (None, mention.role)
+            is_airport = inner.airports <= last.airports | mention.airports and len(inner.airports) == 1
+            if is_airport or is_repeated:
                 done[-1] = replace(inner, start=last.start, end=mention.end)
                 continue
         done.append(mention)

@@ -31,8 +31,9 @@ class StatedPreferences:
     part: str | None = None
     # Understood, but no plan can express it: hours of the return or the arrival, unwanted parts of the day.
     unused: tuple[str, ...] = ()
-    # The hour by which the outbound flight has to arrive.
+    # The hour by which the outbound flight has to arrive, and the last one at which it can leave.
     arrival_hour: int | None = None
+    latest_hour: int | None = None
 
 
 def parse_preferences(text: str, return_markers: frozenset[int]) -> StatedPreferences:
@@ -47,7 +48,7 @@ def parse_preferences(text: str, return_markers: frozenset[int]) -> StatedPrefer
     unused = (*unused, *stops)
     text, nonstop = _parse_nonstop(text)
     text, vendors, avoided = parse_carriers(text)
-    return StatedPreferences(text, cabins, vendors, avoided, nonstop, part, unused, hours.arrival_hour)
+    return StatedPreferences(text, cabins, vendors, avoided, nonstop, part, unused, hours.arrival_hour, hours.latest_hour)
 
 
 # --- cabin ----------------------------------------------------------------------------------------------
@@ -81,6 +82,11 @@ _CABINS: Final = tuple(
         ),
     )
 )
+# "The Economy Summit" names no cabin.
+_NOT_A_CABIN_AFTER: Final = (
+    r"(?! (?:summit|conference|forum|symposium|workshop|congress|ministry|minister|project|meeting|award|review|"
+    r"team|group|days?|fair|breakfast|report)\b)"
+)
 _NEGATION_BEFORE: Final = re.compile(
     r"\b(?:not|no|neither|never|avoid|without|except(?: for)?|other than|anything but|no "
     r"(?:need|preference|wish)(?: for| of| to fly)?"
@@ -110,10 +116,9 @@ def _parse_cabins(text: str) -> tuple[str, tuple[Cabin, ...]]:
     """Return the text without cabins, and the cabins that are not negated, each once."""
     found: list[Cabin] = []
     for cabin, words in _CABINS:
-        for match in words.finditer(text):
-            if not _is_negated(text, match):
-                found.append(cabin)
-        text = words.sub(_BREAK, text)
+        pattern = re.compile(f"(?:{words.pattern}){_NOT_A_CABIN_AFTER}")
+        found += [cabin for match in pattern.finditer(text) if not _is_negated(text, match)]
+        text = pattern.sub(_BREAK, text)
     return text, tuple(dict.fromkeys(found))
 
 
@@ -176,6 +181,7 @@ class _Hours(NamedTuple):
     part: str | None
     unused: tuple[str, ...]
     arrival_hour: int | None
+    latest_hour: int | None = None
 
 
 def _parse_day_part(text: str, return_markers: frozenset[int]) -> _Hours:
@@ -185,7 +191,7 @@ def _parse_day_part(text: str, return_markers: frozenset[int]) -> _Hours:
     """
     found: dict[str, str] = {}
     unused: list[str] = []
-    is_back, arrival_hour = False, None
+    is_back, arrival_hour, latest_hour = False, None, None
     # "8 Dec AM" is the morning of that day.
     text = re.sub(r"(@\d+) pm\b", r"\1 afternoon", re.sub(r"(@\d+) am\b", r"\1 morning", text))
     text, between = _parse_between_hours(_GREETING.sub(_BREAK, text))
@@ -208,10 +214,24 @@ def _parse_day_part(text: str, return_markers: frozenset[int]) -> _Hours:
                 unused.append(f"{words} back")
             else:
                 found.setdefault(_get_day_part(match), words)
+                latest_hour = latest_hour or _get_latest_hour(match)
         text = pattern.sub(_BREAK, text)
     if len(found) > 1:
         return _Hours(text, None, (*found.values(), *unused), arrival_hour)
-    return _Hours(text, next(iter(found), None), tuple(unused), arrival_hour)
+    return _Hours(text, next(iter(found), None), tuple(unused), arrival_hour, latest_hour)
+
+
+# The hours at which the parts of the day end.
+_PART_ENDS: Final = {"morning": 12, "afternoon": 18}
+
+
+def _get_latest_hour(match: re.Match[str]) -> int | None:
+    """Return the last hour of a flight at this hour or in this part of the day, or None if it has none."""
+    if match[0].startswith(("after", "from")):
+        return None
+    if "part" in match.re.groupindex and match["part"] not in ("noon", "midday"):
+        return _PART_ENDS.get(match["part"])
+    return _get_hour(match)
 
 
 # Understood, but no plan can express it. "Cheapest" needs no words: options are sorted by price.

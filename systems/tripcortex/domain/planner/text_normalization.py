@@ -56,7 +56,7 @@ _RULES: Final = tuple(
         (r"[–—−‐‑]", "-"),
         # "w/ Swiss", "San Jose (California)", "ret", "rtn".
         (r"\bw/ ?(?=[a-z])", "with "),
-        (r"\(([a-z][a-z ]{1,30})\)", r" , \1 , "),
+        (r"\(([a-z0-9][a-z0-9 .,/-]{1,40})\)", r" , \1 , "),
         (r"\b(?:rtn|ret)\b\.?", "return"),
         (r"\bo/?w\b", "one way"),
         (r"\btonight\b", "today evening"),
@@ -68,7 +68,12 @@ _RULES: Final = tuple(
         (r"\b(?:tmr|tmrw|tmw|tomoz|2moro|2morrow|2mrw)\b", "tomorrow"),
         (r"\bw/c\b", "week commencing"),
         # "Flight 2 nyc", "need 2 be there", "4 me".
-        (r"\b(flights?|fly|go|get|back|me|need|ticket|trip|going|want) 2 (?=[a-z]{3,}|be\b|go\b)", r"\1 to "),
+        (
+            r"\b(flights?|fly|go|get|back|me|need|ticket|trip|going|want) 2 (?=(?!"
+            r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|day|night|week|people|seat|ticket|stop|adult|bag|"
+            r"options?|weeks?|months?)[a-z]*\b)[a-z]{3,}|be\b|go\b)",
+            r"\1 to ",
+        ),
         (r"\b4 (?=me\b)", "for "),
         (r"\b1 ?-? ?way\b", "one way"),
         (r"\b(\d{1,2})(?:[:.](\d\d))? ?([ap])(?:\.? ?m\.?)?(?=$|[\s,;.!?)/-])", _spell_hour),

@@ -183,6 +183,9 @@ def _join_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
         ):
             # "Into Chicago on Friday and out of Milwaukee": the return flight.
             done.append(replace(mention, role="back_from"))
+        elif link == [] and last.is_code and mention.is_code and last.role in (None, "from"):
+            done[-1] = replace(last, role="from")
+            done.append(replace(mention, role="to"))
         elif is_correction(link):
             done[-1] = replace(mention, role=last.role or mention.role)
         elif "then" in link and last.role in (None, "to", "in") and mention.role in (None, "to", "in"):
@@ -231,6 +234,10 @@ def _name_airport(mentions: list[Mention]) -> list[Mention]:
 def _assign_free_roles(mentions: list[Mention]) -> list[Mention]:
     """Give places without a role the remaining one: "Boston Denver Friday", "Chicago on Friday"."""
     free = [each for each in mentions if each.role is None]
+    if len(free) == 2 and free[0].places == free[1].places and free[0].places:
+        # One place, named twice.
+        mentions = [each for each in mentions if each != free[0]]
+        free = free[1:]
     has_to = any(each.role in ("to", "in") for each in mentions)
     has_from = any(each.role == "from" for each in mentions)
     given: dict[int, str] = {}
