@@ -22,7 +22,7 @@ _BOOKABLE: Final = (
 BOOK: Final = compile_all(
     rf"{LEAD}(?:book|reserve)\b",
     rf"{LEAD}(?:fly|flying|send|get|getting|bring|take) (?:me|myself|us|out|over|down|up|back|home|to|from|"
-    rf"into)\b",
+    rf"into|there)\b",
     rf"{LEAD}put me (?:on|onto|down)\b",
     r"\b(?:buy|get|find|arrange|organi[sz]e|order|plan|schedule|search|look|looking|need|want|like|require|"
     r"request|purchase|issue|give|"
@@ -44,7 +44,7 @@ BOOK: Final = compile_all(
 )
 # A new flight without a verb: "a flight to Rome tomorrow".
 BOOK_PHRASE: Final = compile_all(
-    r"^(?:(?:please|pls|hi|hello|hey|,|and|then|now|also|ok) )*(?:one|1)?(?:a |an |the |some )?(?:(?!my|"
+    r"(?:^|(?<= - )|(?<= : ))(?:(?:please|pls|hi|hello|hey|,|and|then|now|also|ok) )*(?:one|1)?(?:a |an |the |some )?(?:(?!my|"
     r"your|our|that|this)[\w-]+ ){0,4}?"
     r"(?:flights?|tickets?|one ?-? ?way|round ?-? ?trip|day ?trip|trip|single|return)\b",
 )
@@ -85,6 +85,15 @@ NOT_A_REQUEST: Final = compile_all(
     r"\bremember that\b|\bnext time\b|\bfyi\b|\bfor your information\b|\b(?:just|only) a test\b|\bdraft "
     r"only\b|\bonly a draft\b|"
     r"\b(?:book|reserve|buy) nothing\b|\bno flights? (?:please|needed|required|necessary|for me)\b",
+    # Somebody or something else flies.
+    r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|what|which|who|that|it|there|here|one|everything|everyone)\b)"
+    r"(?:(?:my|our|the|a) )?[a-z]+(?: [a-z]+)? (?:flies|is flying|travels|is travelling|is traveling|goes|is going|will fly|"
+    r"flew|has flown) (?:to|from|back|home|on|over|out|with)\b",
+    r"\b(?:parcel|package|shipment|samples?|spare parts?|suitcase|luggage|documents?|equipment|machine|prototype|goods|"
+    r"freight|cargo|letter|crate)s? (?:has|have|needs?|must|should|is|are|will) (?:to )?(?:be )?(?:flown|sent|shipped|"
+    r"delivered|fly|go|get|transported|moved)\b",
+    r"\b(?:will|ill|shall|i can) let you know\b|\bmaybe i(?:ll)?\b.*\bmaybe\b|\bi (?:may|might) or (?:may|might) not\b|"
+    r"\bhavent decided\b|\bnot decided yet\b",
     r"\bhold off\b|\bnot yet sure (?:if|whether) i\b|\bdont do anything\b|\bdo nothing\b|\bjust (?:a "
     r")?price check\b",
 )
@@ -171,9 +180,15 @@ HYPOTHETICAL: Final = compile_all(
     r"theoretically)\b|"
     r"\bwhat would it\b.*\bcost\b"
 )
+# The trip depends on something that has not happened: the employee may want it planned already.
+CONDITIONAL: Final = compile_all(
+    r"\b(?:if|once|as soon as|in case|when|unless|should) (?:the|my|our|a|their) (?:\w+ ){1,3}?(?:confirms?|agrees?|"
+    r"says? yes|approves?|signs?|accepts?|decides?|goes ahead|allows?|go through|goes through)\b|"
+    r"\b(?:depending on|subject to) (?:the|my|our) \w+",
+)
 # A question that asks for a flight: "is there any chance to fly to Rome?"
 REQUEST_QUESTION: Final = compile_all(
-    r"\b(?:is|are) there (?:any |a |some )?(?:chance|way|possibility) (?:to|of|that|for)\b|\b(?:is|would) "
+    r"\b(?:is|are) there (?:any |a |some )?(?:chance|way|possibility) (?:to|of|that|for|you|i|we)\b|\b(?:is|would) "
     r"it (?:be )?possible to "
     r"(?:book|fly|get|go|travel|arrange|have)\b|\b(?:will|would|could|can) you\b|\b(?:can|could|may) (?:i|"
     r"we) (?:please )?(?:get|have|book|"

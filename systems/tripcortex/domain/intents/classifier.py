@@ -166,6 +166,9 @@ def _decide(said: _Signals) -> Classification:
         return Classification(Intent.cancel)
     if said.requests_any(servicing_signals.CHANGE_START) and not said.finds(policy_signals.POLICY_ASK):
         return Classification(Intent.change)
+    asks_policy = said.is_question and said.finds(policy_signals.POLICY_ASK)
+    if not asks_policy and (found := _find_strong_servicing(said)):
+        return Classification(found)
     asks_rule = said.is_question and (
         said.finds(policy_signals.POLICY_ASK) or said.finds(policy_signals.RULE)
     )
@@ -180,7 +183,17 @@ def _decide(said: _Signals) -> Classification:
         return Classification(Intent.other)
     if said.finds(booking_signals.OTHER_TOPIC) and not (said.books and said.has_trip):
         return Classification(Intent.other)
+    if said.finds(booking_signals.CONDITIONAL):
+        return Classification(Intent.other, BOOK_QUESTION)
     return _decide_booking(said)
+
+
+def _find_strong_servicing(said: _Signals) -> Intent | None:
+    """Return the intent of words that are about an existing booking, whatever trip they name."""
+    if said.finds(servicing_signals.CHANGE_STRONG):
+        return Intent.change
+    is_new = said.finds(booking_signals.BOOK[:1]) and said.has_trip
+    return Intent.cancel if said.requests_any(servicing_signals.CANCEL_STRONG) and not is_new else None
 
 
 def _find_other_intent(said: _Signals) -> Intent | None:

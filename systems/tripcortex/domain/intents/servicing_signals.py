@@ -13,6 +13,7 @@ from tripcortex.domain.intents.phrases import DAY, LEAD_OR_ASK, NEW, NOT_TRAVEL,
 # --- a booking that exists --------------------------------------------------------------------------------
 
 EXISTING: Final = compile_all(
+    rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
     rf"(?<!\bbook )(?<!\breserve )(?<!\bplan )(?<!\barrange )(?<!\bbuy )\b(?:my|our|that|those|this|these|"
     rf"existing|"
     rf"current|his|her|their) (?:(?!{NOT_TRAVEL})[\w:-]+ ){{0,4}}?(?!{NOT_TRAVEL}){NOUN}\b",
@@ -41,6 +42,7 @@ EXISTING: Final = compile_all(
 )
 # Also a flight to be booked: "the Delhi flight", "the flight to Lisbon".
 MAYBE_EXISTING: Final = compile_all(
+    rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
     rf"\b(?:the|both|all|one of (?:my|the)) (?!(?:{NEW})\b)(?:(?!(?:{NEW})\b)[\w:-]+ "
     rf"){{0,3}}?(?:flights?|trips?|tickets?|"
     r"connection|return|outbound|inbound)\b",
@@ -50,6 +52,31 @@ FLIGHT_NUMBER: Final = compile_all(
     r"\b(?!(?:at|on|in|to|by|or|of|is|my|am|pm|no|an|as|be|us|t\d)\b)(?:[a-z]{2}|[a-z]\d|\d[a-z]) "
     r"?\d{2,4}\b(?! ?(?:am|pm|"
     r"usd|eur|euros?|dollars?|rupees|pounds))"
+)
+
+# Whatever else the words name, they are about a booking that exists.
+CANCEL_STRONG: Final = compile_all(
+    r"(?:^|(?<!able )(?<!possible )(?<!option )(?<!right )(?<!free )\b(?:we|i|please|pls|so|just|only|and|then|to|lets|must|should|now|"
+    r"have to|need to|want to|, ) ?)cancel\b(?! (?:any ?time|for free|free|without|later|if|policy|fees?|rules?))",
+    r"\bno longer (?:need|want|require) (?:the|my|that|this|those|these|our|any of) \b",
+    r"\bno longer (?:going|flying|travelling|traveling)\b",
+    r"\b(?:dont|do not|wont|doesnt) (?:need|want) (?:the|my|that|this|those) (?:[\w:-]+ ){0,5}?"
+    r"(?:flights?|trips?|bookings?|tickets?|reservations?|seats?)\b(?!.{0,30}\bbefore\b)",
+)
+_BOOKED: Final = (
+    r"(?:flights?|trips?|bookings?|tickets?|legs?|reservations?|return|outbound|inbound|itinerary|departure|seats?)"
+)
+CHANGE_STRONG: Final = compile_all(
+    r"\b(?:turn|convert|change|make|switch|extend|shorten|upgrade|downgrade) (?:my|the|that|this) (?:existing |current |booked )?"
+    rf"(?:[\w:-]+ ){{0,5}}?(?:in)?to (?:a |an |be )?(?:round|return|one|single|later|earlier|business|first|premium|economy)",
+    rf"\b(?:the|my|our|that|this|both|all) (?:[\w:-]+ ){{0,3}}?{_BOOKED} (?:(?:on|to|from|for) (?:the )?[\w:]+ )?"
+    r"(?:has|have|needs?|must|should|ought|will have) (?:to |also |be |now |then |too |all )*(?:move|moved|change|changed|shift|"
+    r"shifted|rebooked|postponed|later|earlier|pushed|rescheduled|extended|(?:on )?(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
+    r"\b(?:different|another|better|other|aisle|window) seat\b.{0,60}\b(?:im in|i am in|i have|instead|assigned|booked|got|than|"
+    r"my flight|the flight|on my)\b",
+    r"\b(?:possible|able|want|like|need|how) to (?:switch|swap|rebook|reschedule)\b(?! airlines?\b.{0,20}\bpolicy)",
+    r"^(?:(?:hi|hello|hey|,) )*(?:(?:i am|im|i was|we are|were|i have been|ive been) )?(?:already )?booked "
+    r"(?:to|on|for|into|from|with|via|in)\b.*\b(?:instead|change|switch|move|want|rather|earlier|later|different|another)\b",
 )
 
 # --- a cancellation ---------------------------------------------------------------------------------------
@@ -282,6 +309,7 @@ STATUS_ANY: Final = compile_all(
     r"through|happen)\b",
 )
 STATUS_OF_EXISTING: Final = compile_all(
+    rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
     r"\b(?:on time|delayed|late|confirmed|ticketed|cancelled|canceled|gate|terminal|seat|boarding|landed|"
     r"layover|check-? ?in|refund|"
     r"receipt|invoice|ref|reference|number|code|status|included|allowance|approved|pending|cost|paid|"

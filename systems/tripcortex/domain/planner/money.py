@@ -94,10 +94,15 @@ _UNIT: Final = "|".join(_SPELLED_NUMBERS)
 _SPELLED: Final = re.compile(
     rf"\b(?:(?:{_UNIT})[ -])+(?:hundred|thousand|grand)(?:(?: and)?[ -](?:{_UNIT}|hundred|thousand)\b(?! (?:nights?|days?|weeks?)))*"
 )
+# "Do not spend more than" is a limit, and no minimum.
+_NOT_MORE: Final = re.compile(
+    r"\b(?:dont|do not|not|nothing|never|cant|cannot|shouldnt|should not|mustnt|must not|wont|without|doesnt|no)"
+    r"(?: (?!\d)\w+){0,3}? (?:more than|over|above|beyond|exceed(?:ing)?) (?=[^a-z]{0,3}\d|[a-z]{3} ?\d)"
+)
 # Of "between $400 and $600", the second is the limit.
 _RANGE: Final = re.compile(
-    rf"\b(?:between |from )?(?:{_CURRENCY}) ?\d[\d.]* ?(?:-|to|and) ?(?P<most>(?:{_CURRENCY}) ?\d[\d.]*)"
-    rf"|\b(?:between |from )\d[\d.]* ?(?:{_CURRENCY})? ?(?:-|to|and) ?(?P<more>\d[\d.]* ?(?:{_CURRENCY}))\b"
+    rf"(?:\bbetween |\bfrom )?(?P<unit>{_CURRENCY}) ?\d[\d.]* ?(?:-|to|and) ?(?:{_CURRENCY})? ?(?P<most>\d{{2,}}[\d.]*)"
+    rf"|(?:\bbetween |\bfrom |\b(?=\d{{3}}))\d[\d.]* ?(?:{_CURRENCY})? ?(?:-|to|and) ?(?P<more>\d[\d.]* ?(?:{_CURRENCY}))\b"
 )
 _MINIMUM: Final = r"(?:\b(?P<least>at least|more than|over|above|minimum(?: of)?) )?"
 _LIMIT: Final = (
@@ -117,6 +122,10 @@ _PATTERNS: Final = tuple(
         rf"\b{_LIMIT} (?P<least>)(?P<currency>){_AMOUNT}(?![\d/-])(?! "
         r"?(?:am|pm|hours?|hrs?|minutes|mins|stops?|days?|nights?"
         r"|weeks?|layovers?|connections?|%|people|passengers))",
+        # The same with the word behind it.
+        rf"(?P<least>)(?P<currency>){_AMOUNT}(?: each way| per (?:leg|direction|way|ticket)| all in| total)?"
+        r" (?:max(?:imum)?|tops|at (?:the )?most|or less|is (?:the|my|our) (?:limit|max(?:imum)?|cap|budget|ceiling))\b"
+        r"(?! (?:stops?|layovers?|connections?|hours?))",
     )
 )
 
@@ -144,7 +153,8 @@ def parse_money(text: str) -> tuple[str, tuple[Money, ...]]:
             found.append(_to_money(match["amount"], _CURRENCIES.get(match["currency"], ""), bool(match["k"])))
         return " | "
 
-    text = _RANGE.sub(lambda match: f"max {match['most'] or match['more']}", _SPELLED.sub(_write_digits, text))
+    text = _NOT_MORE.sub(" max ", _SPELLED.sub(_write_digits, text))
+    text = _RANGE.sub(_write_upper, text)
     for form in _PATTERNS:
         text = form.sub(take, text)
     return text, tuple(dict.fromkeys(found))
@@ -161,6 +171,11 @@ def _write_digits(match: re.Match[str]) -> str:
         elif word != "and":
             part += _SPELLED_NUMBERS[word]
     return f"{total + part}{' ' if match[0].endswith(' ') else ''}"
+
+
+def _write_upper(match: re.Match[str]) -> str:
+    """Return the upper end of a range as a limit."""
+    return f"max {match['unit']}{match['most']}" if match["most"] else f"max {match['more']}"
 
 
 def _to_money(number: str, currency: str, is_thousands: bool) -> Money:
