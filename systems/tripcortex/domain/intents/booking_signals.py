@@ -93,7 +93,7 @@ NOT_A_REQUEST: Final = compile_all(
     r"freight|cargo|letter|crate)s? (?:has|have|needs?|must|should|is|are|will) (?:to )?(?:be )?(?:flown|sent|shipped|"
     r"delivered|fly|go|get|transported|moved)\b",
     r"\b(?:will|ill|shall|i can) let you know\b|\bmaybe i(?:ll)?\b.*\bmaybe\b|\bi (?:may|might) or (?:may|might) not\b|"
-    r"\bhavent decided\b|\bnot decided yet\b",
+    r"\b(?:havent|not) (?:yet )?decided (?:yet )?(?:if|whether)\b|\bare you \w+ing\b",
     r"\bhold off\b|\bnot yet sure (?:if|whether) i\b|\bdont do anything\b|\bdo nothing\b|\bjust (?:a "
     r")?price check\b",
 )

@@ -88,7 +88,7 @@ _CANCEL: Final = (
 )
 CANCEL_IMPERATIVE: Final = compile_all(
     rf"{LEAD_OR_ASK}(?:cancel|call off|scrap|void|nuke|annul)\b(?! (?:polic|rule|fee|culture))",
-    rf"{LEAD_OR_ASK}{_CANCEL} (?:(?:my|our|the|that|this|both|all|whole|entire|every|all of) )+(?:[\w:-]+ "
+    rf"{LEAD_OR_ASK}{_CANCEL} (?:(?:my|our|the|that|this|both|all|whole|entire|every|all of|{DAY}s) )+(?:[\w:-]+ "
     rf"){{0,4}}?{NOUN}\b"
     r"(?!.*\b(?:and|then) (?:book|rebook)\b)",
     r"\b(?:cancel|call) (?:it|that|this|them|everything|both|all)\b(?: off)?",

@@ -36,10 +36,10 @@ _PHRASE_END: Final = re.compile(
     r" *(?:$|[|,]|@\d)| (?:y|only|pls|please|if (?:poss|possible|available|you can)|preferred|ideally|or|and|"
     r"for (?:me|both)|both ways|all the way|as usual|would be (?:good|great|nice|best|perfect))\b"
 )
-_OPENING_AFTER: Final = re.compile(r" (?:to|from|out of|into)\b")
+_OPENING_AFTER: Final = re.compile(r" (?:to|from|out of|into|back|there|home|out|return)\b")
 _CODE_CHARS: Final = 2
 _CODE_WORDS: Final = frozenset(
-    "as at am ai so is us to my it id hi ok me or in kl ac no be we he do go up by an if of on pm re de si "
+    "as at am so is us to my it id hi ok me or in no be we he do go up by an if of on pm re de si "
     "og ps ut bi tr tc tm ms mr dr vs un al el la lo ta ss ex ye ya yo hm ha oh uk eu tv pc".split()
 )
 # Short names that are everyday words: a carrier only directly after one of a few words.

@@ -26,7 +26,7 @@ _EVENT_NOUN: Final = (
     r"(?:meetings?|conference|workshop|event|appointment|interview|summit|training|wedding|seminar|trade "
     r"(?:show|fair)|fair|offsite|congress|convention|symposium|expo|exhibition|forum|hackathon|"
     r"kick ?-?off|audit|demo|presentation|pitch|hearing|ceremony|course|retreat|gala|award|exam|review|"
-    r"go ?-?live|launch|inspection|deadline|session|webinar|roadshow|town ?hall|agm|negotiations?)"
+    r"keynote|talk|speech|go ?-?live|launch|inspection|deadline|session|webinar|roadshow|town ?hall|agm|negotiations?)"
 )
 # The words between an event and its day, up to a word of the flight.
 _BETWEEN: Final = (
@@ -35,6 +35,8 @@ _BETWEEN: Final = (
 )
 _EVENT: Final = rf"\b{_EVENT_NOUN}\b{_BETWEEN} @(\d+)"
 _EVENT_AFTER: Final = (
+    r"\b(?:on )?@(\d+) (?:im|i am|ill be|i will be|we are|i have|ive got|theres|there is) (?:giving|speaking|presenting|attending|hosting|"
+    r"meeting|running|an?|the|our)\b|"
     rf"\b(?:the|my|our|a|an|for) @(\d+) (?:(?!for|to|at|from|on|in|with|and|till?|until)\w+ )?{_EVENT_NOUN}\b"
 )
 _DAYS_OF_A_TRIP: Final = 2
@@ -70,7 +72,7 @@ _OUT_WORD: Final = re.compile(
     r"fly|flying|going|go|get|travel(?:l?ing)?|start(?:ing)?)\b(?! (?:back|home|return))"
 )
 _OWN_BACK: Final = re.compile(
-    r" ?(?:,|-|is|for)? ?(?:the |my )?(?:return|back|home|inbound)"
+    r" ?(?:,|-|is|for)? ?(?:the |my )?(?:return|back home|back|home|inbound)"
     r"(?= ?(?:[|,-]|$)| (?:flight|leg|trip|journey|after|before|at|in|around|by|from|to|with|please|again)\b)"
 )
 _OWN_OUT: Final = re.compile(

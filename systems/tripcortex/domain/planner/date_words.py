@@ -400,7 +400,8 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             _plain(lambda match: days.from_today(match[0], 14 + (match[2] == "tomorrow"))),
         ),
         (
-            r"\b(?:on )?the day after(?: that)?(?= ?(?:[,|]|$|and\b|with\b|in\b|at\b|please\b))",
+            r"\b(?:on )?the day after(?: that)?(?= ?(?:[,|]|$|and\b|with\b|in\b|at\b|please\b|back\b|home\b|"
+            r"return\w*\b|pls\b|by\b))",
             _plain(lambda match: days.days_after_departure(match[0], 1)),
         ),
         (

@@ -46,6 +46,8 @@ _MISSING_QUESTIONS: Final = {
     "return_date": "On which day do you come back, or is it one way?",
 }
 ONE_WAY: Final = "one way"
+# An amount without a currency is in US dollars there.
+_COUNTRY_OF_DOLLARS: Final = "US"
 _PREPOSITION: Final = re.compile(r"^(?:at|over|in|on) (?:the )?")
 NOT_UNDERSTOOD: Final = "I did not understand"
 # The part is missing. None means "no return flight" instead.
@@ -133,7 +135,7 @@ class _Route(NamedTuple):
 def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route: _Route) -> PlanOutcome:
     """Return the plan of a resolved route; a refusal if origin and destination share an airport."""
     destination, origin = route.destination, route.origin
-    limit = parsed.budgets[0] if parsed.budgets else None
+    limit = _complete_limit(parsed.budgets[0], request.employee, route) if parsed.budgets else None
     if set(destination.airports) & set(origin.airports):
         return Refusal(
             "same_place",
@@ -170,6 +172,16 @@ def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route
     )
 
 
+def _complete_limit(limit: Money, employee: TravellerProfile, route: _Route) -> Money:
+    """Return the limit of the whole trip, in dollars if the employee lives where prices are in dollars."""
+    home = _get_home(employee)
+    if not limit.currency and home and home.country == _COUNTRY_OF_DOLLARS:
+        limit = replace(limit, currency=USD)
+    if limit.is_each_way and route.returning:
+        limit = replace(limit, amount=limit.amount * 2, is_each_way=False)
+    return limit
+
+
 def _compute_confidence(parsed: ParsedRequest, answers: int) -> float:
     """Return 1 minus a deduction for each typo, unused phrase (0.3 at most) and answer; at least 0."""
     near = sum(each is not None and each.has_typo for each in (parsed.origin, parsed.destination))
@@ -184,10 +196,14 @@ def _format_phrases(lead: str, phrases: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _format_limit_note(limit: Money | None) -> tuple[str, ...]:
-    """Return a note for a limit in another currency than that of the fares."""
-    if limit is None or limit.currency in (USD, ""):
+    """Return a note for a limit in another currency than that of the fares, or in none."""
+    if limit is None or limit.currency == USD:
         return ()
-    text = f"I do not apply your limit of {limit.amount} {limit.currency}: fares are in US dollars."
+    text = (
+        f"I do not apply your limit of {limit.amount} {limit.currency}: fares are in US dollars."
+        if limit.currency
+        else f"I do not apply your limit of {limit.amount}, because it has no currency: fares are in US dollars."
+    )
     return (f"{text} Compare the prices before you choose.",)
 
 
@@ -496,7 +512,7 @@ def _check_budget(parsed: ParsedRequest) -> None | Question:
     if len(parsed.budgets) > 1 or first.amount <= 0:
         choices = tuple(f"${each.amount}" for each in parsed.budgets if each.amount > 0)
         return Question("What is the maximum price, in US dollars?", ("budget",), choices)
-    if not first.currency:
+    if first.is_doubtful:
         text = f"Is the limit {first.amount} US dollars? Otherwise say the maximum price, in US dollars."
         return Question(text, ("budget",), (f"${first.amount}",), f"${first.amount}")
     return None

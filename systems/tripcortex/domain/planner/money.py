@@ -6,7 +6,7 @@ An amount that is not an upper limit ("at least") is removed too, but not return
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
@@ -95,6 +95,7 @@ _SPELLED: Final = re.compile(
     rf"\b(?:(?:{_UNIT})[ -])+(?:hundred|thousand|grand)(?:(?: and)?[ -](?:{_UNIT}|hundred|thousand)\b(?! (?:nights?|days?|weeks?)))*"
 )
 # "Do not spend more than" is a limit, and no minimum.
+_EACH_WAY: Final = re.compile(r"^(?: max)? (?:each way|per (?:leg|direction|way))\b| (?:each way|per (?:leg|direction|way)) ")
 _NOT_MORE: Final = re.compile(
     r"\b(?:dont|do not|not|nothing|never|cant|cannot|shouldnt|should not|mustnt|must not|wont|without|doesnt|no)"
     r"(?: (?!\d)\w+){0,3}? (?:more than|over|above|beyond|exceed(?:ing)?) (?=[^a-z]{0,3}\d|[a-z]{3} ?\d)"
@@ -107,7 +108,7 @@ _RANGE: Final = re.compile(
 _MINIMUM: Final = r"(?:\b(?P<least>at least|more than|over|above|minimum(?: of)?) )?"
 _LIMIT: Final = (
     r"(?:under|below|max(?:imum)?(?: of)?|up to|at most|no more than|not more than|less than|not "
-    r"over|within|cheaper than"
+    r"(?:a (?:cent|penny|dollar|euro) )?over|within|cheaper than"
     r"|(?:my |the |a )?(?:budget|limit|cap|ceiling)(?: is| of| at| max| around| about)*|capped at|spend|"
     r"(?:not|dont|without) (?:to )?exceed(?:ing)?|keep it (?:under|below|within|to)|<|<=|≤)"
 )
@@ -116,7 +117,10 @@ _PATTERNS: Final = tuple(
     for form in (
         rf"(?:\b{_LIMIT} )?{_MINIMUM}(?<![a-z])(?P<currency>{_CURRENCY}) ?{_AMOUNT}(?: (?:us )?dollars| "
         r"usd)?(?: (?:budget|max(?:imum)?|tops|at (?:the )?most|or less|limit))?",
-        rf"(?:\b{_LIMIT} )?{_MINIMUM}{_AMOUNT} ?(?:us )?(?P<currency>{_CURRENCY})(?![a-z])(?: (?:budget|"
+        rf"(?:\b{_LIMIT} )?{_MINIMUM}{_AMOUNT} ?(?:us )?(?P<currency>{_CURRENCY})(?![a-z])"
+        r"(?! (?:customers?|clients?|deals?|projects?|contracts?|orders?|accounts?|questions?|invoices?|bills?|sales?|"
+        r"pitch|opportunity|grant|funds?|budget (?:meeting|review)))"
+        rf"(?: (?:budget|"
         rf"max(?:imum)?|tops|at (?:the )?most|or less|limit))?",
         # Without a currency, only after a word that makes it a limit, and never for hours, stops or dates.
         rf"\b{_LIMIT} (?P<least>)(?P<currency>){_AMOUNT}(?![\d/-])(?! "
@@ -132,13 +136,17 @@ _PATTERNS: Final = tuple(
 
 @dataclass(frozen=True)
 class Money:
-    """An amount of money. `currency` is an ISO 4217 code, or "" if the employee has to confirm it.
+    """An amount of money. `currency` is an ISO 4217 code, a name that several countries share, or "".
 
     An amount of 0 was not understood.
     """
 
     amount: Decimal
     currency: str
+    # The number can be read in two ways.
+    is_doubtful: bool = False
+    # The limit is that of one direction.
+    is_each_way: bool = False
 
 
 def parse_money(text: str) -> tuple[str, tuple[Money, ...]]:
@@ -150,7 +158,9 @@ def parse_money(text: str) -> tuple[str, tuple[Money, ...]]:
 
     def take(match: re.Match[str]) -> str:
         if not match["least"]:
-            found.append(_to_money(match["amount"], _CURRENCIES.get(match["currency"], ""), bool(match["k"])))
+            currency = _CURRENCIES.get(match["currency"], "")
+            one = _to_money(match["amount"], currency, bool(match["k"]))
+            found.append(replace(one, is_each_way=bool(_EACH_WAY.search(match.string[match.end() :] + match[0]))))
         return " | "
 
     text = _NOT_MORE.sub(" max ", _SPELLED.sub(_write_digits, text))
@@ -183,6 +193,6 @@ def _to_money(number: str, currency: str, is_thousands: bool) -> Money:
     if _PLAIN.fullmatch(number):
         return Money(Decimal(number) * (THOUSAND if is_thousands else 1), currency)
     if _DOTTED.fullmatch(number) and not is_thousands:
-        # "1.200 dollars" is probably 1200: without a currency, the planner asks the employee to confirm it.
-        return Money(Decimal(number.replace(".", "")), "" if currency == USD else currency)
+        # "1.200 dollars" is probably 1200: the planner asks the employee to confirm it.
+        return Money(Decimal(number.replace(".", "")), currency, is_doubtful=currency in (USD, ""))
     return Money(Decimal(0), currency or USD)

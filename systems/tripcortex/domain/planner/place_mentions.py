@@ -244,7 +244,7 @@ def _match_slot(tokens: list[str], at: int) -> Mention | None:
     before = tokens[at - 1] if at else ""
     if before not in LEADS_TO | LEADS_FROM | LEADS_WEAKLY or not tokens[at].isalpha():
         return None
-    if tokens[at] in _NOT_PLACES | FILLERS | _BREAKS:
+    if tokens[at] in _NOT_PLACES | FILLERS | _BREAKS or tokens[at] in KNOWN_WORDS - {"home"}:
         return None
     phrases = [each for each in _list_phrases(tokens, at) if not _BREAKS & set(each[0].split())]
     for name, end in phrases:

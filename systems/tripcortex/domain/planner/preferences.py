@@ -235,13 +235,31 @@ def _get_latest_hour(match: re.Match[str]) -> int | None:
 
 
 # Understood, but no plan can express it. "Cheapest" needs no words: options are sorted by price.
+_SEAT: Final = (
+    r"(?:(?:an? |the |my )?(?:window|aisle|exit[ -]row|bulkhead|front[ -]row|middle|extra[ -]legroom|legroom|upper deck)"
+    r"(?: or (?:window|aisle))?(?: seats?)?(?: (?:please|pls|preferred|if (?:possible|poss|available|there is one)|both ways))*"
+    r"|(?:an? )?seat (?:at|near|in|by|towards) the (?:front|back|window|aisle|exit)(?: of the plane)?"
+    r"|(?:with )?(?:extra|more) leg ?-?room)"
+)
+_BAGGAGE: Final = (
+    r"(?:(?:with |only |just |no |one |two |a |an |1 |2 |including |plus )*(?:hand|cabin|checked|check-?in|hold|carry-?on) "
+    r"?(?:luggage|baggage|bags?|on)?(?: (?:only|included|needed|please))*)"
+)
+_MEAL: Final = (
+    r"(?:(?:an? |the )?(?:vegetarian|vegan|veg|kosher|halal|gluten[ -]free|hindu|diabetic|special|low[ -]sodium) "
+    r"(?:meals?|food|menu)(?: please)?)"
+)
+_FARE: Final = (
+    r"(?:(?:on )?(?:an? )?(?:fully |semi )?-?(?:refundable|flexible|flex|changeable) (?:fares?|tickets?|booking|rate)"
+    r"|\b(?:must be |should be )?(?:fully )?refundable\b)"
+)
 _INEXPRESSIBLE: Final = re.compile(
     r"\b(?:(?:no|nothing|not) (?:\w+ )?(?:with )?more than|at most|max(?:imum)?|up to|only) (?:one|1|two|"
     r"2|a single) (?:stop|stopover|"
     r"connection|layover|change)s?\b|\b(?:one|1|two|2) (?:stop|connection|layover)s? (?:max(?:imum)?|at "
     r"most|is (?:fine|ok|okay))\b|"
     r"\b(?:the )?(?:earliest|latest|last) (?:possible |available )?(?:flight|departure|plane)(?: (?:out|"
-    r"back|home|of the day))?\b"
+    rf"back|home|of the day))?\b|\b{_SEAT}\b|\b{_BAGGAGE}(?<!on )\b|\b{_MEAL}\b|\b{_FARE}\b"
 )
 
 

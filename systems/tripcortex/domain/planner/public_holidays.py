@@ -7,12 +7,13 @@ Holidays of several days and those of a lunar calendar are not here: the planner
 from __future__ import annotations
 
 import re
+from calendar import isleap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
-DateOfYear = Callable[[int], date]
+DateOfYear = Callable[[int], date | None]
 _MONDAY, _THURSDAY = 0, 3
 
 
@@ -26,7 +27,7 @@ class Holiday:
         """Return the next date of the holiday in this country, or of each country if it is None."""
         chosen = self.dates.get(country or "", self.dates.get("")) if country is not None else None
         makers = (chosen,) if chosen else tuple(self.dates.values())
-        return tuple(dict.fromkeys(_next_date(each, today) for each in makers))
+        return tuple(dict.fromkeys(day for each in makers if (day := _next_date(each, today))))
 
 
 def find_holiday(name: str) -> Holiday:
@@ -34,8 +35,10 @@ def find_holiday(name: str) -> Holiday:
     return next(holiday for pattern, holiday in _HOLIDAYS if pattern.fullmatch(name.strip()))
 
 
-def _next_date(of_year: DateOfYear, today: date) -> date:
-    return next(day for year in (today.year, today.year + 1) if (day := of_year(year)) >= today)
+def _next_date(of_year: DateOfYear, today: date) -> date | None:
+    """Return the first date from today on, in this year or the next."""
+    both = (of_year(year) for year in (today.year, today.year + 1))
+    return next((day for day in both if day is not None and day >= today), None)
 
 
 def _fixed(month: int, day: int) -> DateOfYear:
@@ -82,6 +85,7 @@ _BY_NAME: Final[tuple[tuple[str, Mapping[str, DateOfYear]], ...]] = (
     (r"valentines day|valentines", {"": _fixed(2, 14)}),
     (r"(?:st\.?|saint) patricks day|st\.? paddys day", {"": _fixed(3, 17)}),
     (r"april fools(?: day)?", {"": _fixed(4, 1)}),
+    (r"leap day", {"": lambda year: date(year, 2, 29) if isleap(year) else None}),
     (r"anzac day", {"": _fixed(4, 25)}),
     (r"australia day", {"": _fixed(1, 26)}),
     (r"waitangi day", {"": _fixed(2, 6)}),

@@ -103,6 +103,12 @@ def _is_negated(before: list[str]) -> bool:
     return bool(_NEGATION.search(words))
 
 
+def _is_own_office(tokens: list[str], mention: Mention) -> bool:
+    """Return whether the place is that of an office which somebody is from: "from the Taipei office"."""
+    is_office = tokens[mention.end : mention.end + 1] in ([word] for word in ("office", "team", "branch", "site", "hub"))
+    return is_office and tokens[max(0, mention.start - 2) : mention.start] in (["from", "the"], ["from", "our"])
+
+
 def _is_return_home(tokens: list[str], mention: Mention) -> bool:
     """Return whether "home" is followed by a day that is not the first one of the text."""
     following = [each for each in tokens[mention.end : mention.end + 2] if each.startswith("@")]
@@ -111,6 +117,10 @@ def _is_return_home(tokens: list[str], mention: Mention) -> bool:
 
 def _drop_redundant(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
     """Drop "home" and unknown names if a known place has the same role."""
+    offices = [each for each in mentions if _is_own_office(tokens, each)]
+    if len(offices) < sum(each.role == "from" for each in mentions):
+        # "I am from the Taipei office: get me from Hong Kong to Singapore."
+        mentions = [each for each in mentions if each not in offices]
     known = {each.role for each in mentions if each.places and each.places != (HOME,)}
     if "in" in known:
         # "In Denver, fly out on Monday, fly home on Friday".
