@@ -144,7 +144,7 @@ QUESTION_START: Final = compile_all(
     r"(?:morning|afternoon|evening)|"
     r"dear \w+|just wondering|just asking|but|then|[,-]) )*(?:what|whats|which|who|whos|whom|whose|when|"
     r"where|wheres|how|hows|why|is|"
-    r"are|am|can|could|may|do|does|did|will|would|should|shall|must|has|have|was|were|whether|if i|tell me "
+    r"are|am|can|could|may|do(?! the needful)|does|did|will|would|should|shall|must|has|have|was|were|whether|if i|tell me "
     r"(?:if|whether|what|"
     r"when|how)|explain|remind me|wondering|i wonder|any idea|do you know|isnt|arent|doesnt|hasnt)\b"
 )

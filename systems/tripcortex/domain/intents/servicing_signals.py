@@ -63,9 +63,7 @@ CANCEL_STRONG: Final = compile_all(
     r"\b(?:dont|do not|wont|doesnt) (?:need|want) (?:the|my|that|this|those) (?:[\w:-]+ ){0,5}?"
     r"(?:flights?|trips?|bookings?|tickets?|reservations?|seats?)\b(?!.{0,30}\bbefore\b)",
 )
-_BOOKED: Final = (
-    r"(?:flights?|trips?|bookings?|tickets?|legs?|reservations?|return|outbound|inbound|itinerary|departure|seats?)"
-)
+_BOOKED: Final = r"(?:flights?|trips?|bookings?|tickets?|legs?|reservations?|return|outbound|inbound|itinerary|departure|seats?)"
 CHANGE_STRONG: Final = compile_all(
     r"\b(?:turn|convert|change|make|switch|extend|shorten|upgrade|downgrade) (?:my|the|that|this) (?:existing |current |booked )?"
     rf"(?:[\w:-]+ ){{0,5}}?(?:in)?to (?:a |an |be )?(?:round|return|one|single|later|earlier|business|first|premium|economy)",
@@ -314,5 +312,5 @@ STATUS_OF_EXISTING: Final = compile_all(
     r"layover|check-? ?in|refund|"
     r"receipt|invoice|ref|reference|number|code|status|included|allowance|approved|pending|cost|paid|"
     r"schedule|details|"
-    r"overbooked|aircraft|duration|stops|meal|wifi|lounge|progress|options?)\b"
+    r"overbooked|aircraft|duration|stops|meal|wifi|lounge|progress|options?)\b",
 )

@@ -44,6 +44,9 @@ _DAYS_OF_A_TRIP: Final = 2
 _HOUR_OF_ARRIVAL: Final = re.compile(
     r"\b(?:arriv\w*|be (?:there|in|at)|land|get (?:there|in)|reach)\b[^|@]{0,30}\b(?:by|before) \d"
 )
+_THAT_MORNING: Final = re.compile(
+    r"\b(?:fly|flying|go|going|travel|leave|out|there)\b[^|@]{0,25}\b(?:that|the same) (?:very )?(?:morning|day|afternoon|evening)\b"
+)
 _LEAVING: Final = (
     r"\b(?:fly|flying|leave|leaving|depart|departing|departure|out|outbound|going|go|travel|travell?ing)"
     r"(?: (?:me|out|there|over|down|up|on|the|in|is|date|to \w+|from \w+|early|late|flight))* @(\d+)"
@@ -124,10 +127,13 @@ def assign_roles(marked: MarkedText, *, is_one_way: bool, is_day_trip: bool) -> 
     dropped = _find_dropped(marked, events, used)
     loose = find_markers(_LOOSE, text) | find_markers(r"\bbetween @\d+ and @(\d+)", text)
     loose |= find_markers(_WEEK_OF, text)
-    if not (dropped & events or is_day_trip or _HOUR_OF_ARRIVAL.search(text)):
+    is_flight_day = is_day_trip or bool(_HOUR_OF_ARRIVAL.search(text) or _THAT_MORNING.search(text))
+    if not (dropped & events or is_flight_day):
         loose |= events
     loose |= {
-        at for at, day in enumerate(found) if at > 1 and at not in used and _DAY_AFTER.search(day.words.strip())
+        at
+        for at, day in enumerate(found)
+        if at > 1 and at not in used and _DAY_AFTER.search(day.words.strip())
     }
     found = [replace(day, is_vague=True) if at in loose else day for at, day in enumerate(found)]
     adjacent = _find_adjacent(text, found)
@@ -160,7 +166,9 @@ def assign_roles(marked: MarkedText, *, is_one_way: bool, is_day_trip: bool) -> 
 def _is_that_evening(text: str, at: int, found: list[Day], departure: Day) -> bool:
     """Return whether the return is on the evening of the departure: "Wednesday, back Wednesday night"."""
     one, other = (re.sub(r"^on ", "", each.words.strip()) for each in (found[at], departure))
-    return one == other and bool(re.search(rf"@{at} (?:in the )?(?:late )?(?:evening|night|afternoon|pm)\b", text))
+    return one == other and bool(
+        re.search(rf"@{at} (?:in the )?(?:late )?(?:evening|night|afternoon|pm)\b", text)
+    )
 
 
 # --- days that play no part ---------------------------------------------------------------------------------
@@ -258,7 +266,13 @@ def _find_back(marked: MarkedText, adjacent: set[int], dropped: set[int]) -> set
     back |= find_markers(r"\bup (?:on )?@\d+[^@]*\bdown (?:again )?(?:on )?@(\d+)", text)
     back |= find_markers(r"\bdown (?:on )?@\d+[^@]*\bup (?:again )?(?:on )?@(\d+)", text)
     # "Arrive on the 19th, leave on the 21st", "fly in on Monday and out on Tuesday".
-    back |= find_markers(rf"{_ARRIVING}@\d+[^@]*\b(?:leav|depart|out)\w*(?: again)?(?: on)?(?: the)? @(\d+)", text)
+    back |= find_markers(
+        r"\b(?:arriv\w+|land|landing|get in)(?: (?!leav|depart|back)\w+){0,6} @\d+[^@]*\b(?:leav|depart)\w*(?: \w+){0,6} @(\d+)",
+        text,
+    )
+    back |= find_markers(
+        rf"{_ARRIVING}@\d+[^@]*\b(?:leav|depart|out)\w*(?: again)?(?: on)?(?: the)? @(\d+)", text
+    )
     back |= _find_back_by_words(text)
     back |= {second for _, second in marked.tied} | adjacent
     corrected = _find_corrected(text)

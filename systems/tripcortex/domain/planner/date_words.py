@@ -47,7 +47,9 @@ _NAMED_WEEK: Final = re.compile(
 )
 _MONTH_OF_DAY: Final = re.compile(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{M})\b")
 _RETURNS: Final = re.compile(r"\b(?:back|return\w*|home|until|till|through|to)\b")
-_BARE_ORDINAL: Final = re.compile(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!(?: of)? (?:{M}|this|next)\b| to | ?-)")
+_BARE_ORDINAL: Final = re.compile(
+    rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!(?: of)? (?:{M}|this|next)\b| to | ?-)"
+)
 _BARE_WEEKDAY: Final = re.compile(
     rf"(?<!next )(?<!this )(?<!last )(?<!coming )(?<!following )(?<!every )(?<!that )\b{W}\b(?! ?,? (?:the "
     rf")?\d)"
@@ -361,7 +363,9 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         (
             rf"\b(?:on )?(?:the )?{W},? ?(?:(?:of|in) )?(?:the )?week after next\b|"
             rf"\b(?:the )?week after next(?: on)?(?: ,)? {W}\b",
-            _plain(lambda match: days.weekday_of_week(match[0], _parse_weekday(match[1] or match[2]) or 0, 2)),
+            _plain(
+                lambda match: days.weekday_of_week(match[0], _parse_weekday(match[1] or match[2]) or 0, 2)
+            ),
         ),
         (rf"\b(?:the )?{W} after next\b", _of_week("after next")),
         (rf"\b(?:that|the same) {W}\b", _of_week("that")),
@@ -455,7 +459,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             _plain(lambda match: days.vague_day(match[0])),
         ),
         (
-            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas|xmas|easter|new years?|diwali|eid|ramadan|"
+            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas|xmas|easter|thanksgiving|new years?|diwali|eid|ramadan|"
             r"(?:chinese|lunar) new year|golden week|ascension|pentecost|whitsun|hanukkah|passover)\b",
             _plain(lambda match: days.vague_day(match[0])),
         ),

@@ -49,7 +49,14 @@ def parse_dates(plain: str, day_first: bool | None) -> Dates:
     text, found, tied = mark_days(text, day_first)
     marked = MarkedText(text, tuple(found), tuple(tied))
     roles = assign_roles(marked, is_one_way=trip == "one_way", is_day_trip=stay == (0,))
-    dates = Dates(text, roles.departure, roles.returning, doubtful=roles.doubtful, back=roles.back, arrives=roles.arrives)
+    dates = Dates(
+        text,
+        roles.departure,
+        roles.returning,
+        doubtful=roles.doubtful,
+        back=roles.back,
+        arrives=roles.arrives,
+    )
     if roles.departure is None and not stay and trip is None and _THERE_AND_BACK.search(text):
         # "From Boston to Chicago and back on 5 May".
         return replace(dates, departure=roles.returning, returning=None, stay=(0,))
@@ -118,7 +125,7 @@ _STAYS: Final = (
             r"same) day\b|"
             r"\bthere and back in "
             r"(?:a|one) day\b|\b(?:out|there) and back(?: again)?(?= (?:on )?(?:this |next |the )?(?:\d|mon|tue|wed|thu|fri|sat|sun|"
-            r"tomorrow|today))|\bback (?:on )?that (?:same )?(?:evening|night|day)\b"
+            r"tomorrow|today))|\b(?:back|home|return(?:ing)?) (?:on )?that (?:same )?(?:evening|night|day|afternoon)\b"
         ),
         "same",
     ),
@@ -155,7 +162,9 @@ _BACK_BY_NIGHT: Final = re.compile(
     r"\b(?:back|home|return(?:ing)?|down|fly(?:ing)? back)(?: home| again)? (?:(?:in the (?:late )?|that |the same |at |by )"
     r"(?:evening|night|afternoon|late afternoon)|(?:on )?the (?:last|late|evening) (?:flight|plane|one)|(?:at |by |around )?\d{1,2}(?::\d\d)? ?pm)\b"
 )
-_THERE_AND_BACK: Final = re.compile(r"^[^@]*\b(?:to|there|out) (?:[a-z ]+ )?and back (?:again )?(?:on )?@0[^@]*$")
+_THERE_AND_BACK: Final = re.compile(
+    r"^[^@]*\b(?:to|there|out) (?:[a-z ]+ )?and back (?:again )?(?:on )?@0[^@]*$"
+)
 _OVERNIGHT: Final = re.compile(r"\bovernight\b(?! flight)")
 
 

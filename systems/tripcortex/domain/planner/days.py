@@ -94,13 +94,13 @@ def days_after_departure(words: str, days: int) -> Day:
 
 
 def month_end(words: str, months: int) -> Day:
-    """Return the last day of the month that is this many months ahead."""
+    """Return the last day of the month that is this many months ahead; the words may mean one before it."""
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
         first = _first_of(today, months + 1)
         return (first - timedelta(days=1),)
 
-    return Day(words, readings)
+    return Day(words, readings, is_vague=True)
 
 
 def weekday(words: str, day: int, how: str) -> Day:

@@ -151,7 +151,7 @@ def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route
             cabin_class=parsed.cabins[0] if parsed.cabins else request.employee.cabin,
         ),
         Preferences(
-            vendors=list(parsed.vendors),
+            vendors=list(_localize_carriers(parsed.vendors, route)),
             origin_airports=list(origin.airports[1:]),
             destination_airports=list(destination.airports[1:]),
             nonstop=parsed.nonstop,
@@ -163,13 +163,27 @@ def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route
         parsed.avoided,
         (
             *_format_typo_notes(parsed),
-            *_format_today_note(parsed, route.departure, request.now.astimezone(request.employee.zone).date()),
+            *_format_today_note(
+                parsed, route.departure, request.now.astimezone(request.employee.zone).date()
+            ),
             *_format_limit_note(limit),
             *parsed.notes,
             *_format_phrases("I did not use:", parsed.left),
         ),
         limit,
     )
+
+
+# "Virgin" is another airline between these countries.
+_LOCAL_CARRIERS: Final = {"VS": "VA"}
+_LOCAL_COUNTRIES: Final = frozenset(("AU", "NZ"))
+
+
+def _localize_carriers(codes: tuple[str, ...], route: _Route) -> tuple[str, ...]:
+    """Return the codes of the carriers that are meant on this route."""
+    if not {route.origin.country, route.destination.country} <= _LOCAL_COUNTRIES:
+        return codes
+    return tuple(_LOCAL_CARRIERS.get(code, code) for code in codes)
 
 
 def _complete_limit(limit: Money, employee: TravellerProfile, route: _Route) -> Money:

@@ -51,7 +51,35 @@ OTHERS: Final = {
     "Dutch": frozenset(
         "ik wil graag een vlucht naar morgen enkele reis retour maandag dinsdag woensdag donderdag vrijdag "
         "zaterdag zondag "
-        "volgende boeken ticket vanaf van met alstublieft en terug vandaag vliegen nodig heb".split()
+        "volgende boeken ticket vanaf van met alstublieft en terug vandaag vliegen nodig heb kun je boek vlucht donderdag op".split()
+    ),
+    "Swedish": frozenset(
+        "boka ett flyg flygbiljett biljett till fran pa tack jag vill behover mandag tisdag onsdag torsdag fredag "
+        "lordag sondag tillbaka hem nasta imorgon idag enkel resa och vecka".split()
+    ),
+    "Danish or Norwegian": frozenset(
+        "bestil bestill flybillet flybillett billet billett til fra jeg vil gerne skal trenger mandag tirsdag onsdag "
+        "torsdag fredag neste naeste tilbage tilbake takk tak tur retur og uke uge morgen".split()
+    ),
+    "Polish": frozenset(
+        "prosze lot bilet lotniczy zarezerwuj chce potrzebuje poleciec poniedzialek wtorek sroda czwartek "
+        "piatek sobota niedziela jutro powrot dzisiaj na do".split()
+    ),
+    "Turkish": frozenset(
+        "lutfen ucak bileti ucus istiyorum yarin bugun pazartesi sali carsamba persembe cuma cumartesi pazar gidis "
+        "donus icin bir".split()
+    ),
+    "Finnish": frozenset(
+        "varaa lento lennot lippu haluan tarvitsen maanantaina tiistaina keskiviikkona torstaina perjantaina "
+        "lauantaina sunnuntaina huomenna takaisin paluu kiitos minulle".split()
+    ),
+    "Czech": frozenset(
+        "prosim letenku letenka let chci potrebuji pondeli utery stredu ctvrtek patek sobotu nedeli zitra zpet "
+        "rezervovat zpatecni".split()
+    ),
+    "Indonesian": frozenset(
+        "saya mau ingin tolong pesan pesankan tiket pesawat penerbangan dari ke besok senin selasa rabu kamis jumat "
+        "sabtu minggu pulang pergi".split()
     ),
 }
 PLEASE: Final = {
@@ -61,6 +89,9 @@ PLEASE: Final = {
     "Italian": "Per favore, scriva in inglese.",
     "Portuguese": "Por favor, escreva em inglês.",
     "Dutch": "Schrijf alstublieft in het Engels.",
+    "Swedish": "Skriv gärna på engelska.",
+    "Turkish": "Lütfen İngilizce yazın.",
+    "Polish": "Proszę pisać po angielsku.",
 }
 
 
@@ -77,7 +108,7 @@ def refuse_foreign_language(sentence: str, plain: str) -> Refusal | None:
     name = max(counts, key=lambda each: counts[each])
     if counts[name] < MIN_WORDS or counts[name] <= english:
         return None
-    return _build_refusal(name, f" {PLEASE[name]}")
+    return _build_refusal(name, f" {PLEASE[name]}" if name in PLEASE else "")
 
 
 def _uses_other_script(sentence: str) -> bool:

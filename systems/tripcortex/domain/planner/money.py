@@ -80,22 +80,28 @@ _AMOUNT: Final = r"(?<![\d.])(?P<amount>(?>\d+(?:\.\d+)*(?:e\d+)?)) ?(?P<k>k\b)?
 _PLAIN: Final = re.compile(r"\d{1,7}(?:\.\d{1,2})?")
 _DOTTED: Final = re.compile(r"\d{1,3}(?:\.\d{3}){1,2}")
 _HUNDRED: Final = 100
-_SPELLED_NUMBERS: Final = {
-    word: number
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen".split()
-    )
-} | {
-    word: ten * 10
-    for ten, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
-} | {"a": 1}
+_SPELLED_NUMBERS: Final = (
+    {
+        word: number
+        for number, word in enumerate(
+            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+            "seventeen eighteen nineteen".split()
+        )
+    }
+    | {
+        word: ten * 10
+        for ten, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)
+    }
+    | {"a": 1}
+)
 _UNIT: Final = "|".join(_SPELLED_NUMBERS)
 _SPELLED: Final = re.compile(
     rf"\b(?:(?:{_UNIT})[ -])+(?:hundred|thousand|grand)(?:(?: and)?[ -](?:{_UNIT}|hundred|thousand)\b(?! (?:nights?|days?|weeks?)))*"
 )
 # "Do not spend more than" is a limit, and no minimum.
-_EACH_WAY: Final = re.compile(r"^(?: max)? (?:each way|per (?:leg|direction|way))\b| (?:each way|per (?:leg|direction|way)) ")
+_EACH_WAY: Final = re.compile(
+    r"^(?: max)? (?:each way|per (?:leg|direction|way))\b| (?:each way|per (?:leg|direction|way)) "
+)
 _NOT_MORE: Final = re.compile(
     r"\b(?:dont|do not|not|nothing|never|cant|cannot|shouldnt|should not|mustnt|must not|wont|without|doesnt|no)"
     r"(?: (?!\d)\w+){0,3}? (?:more than|over|above|beyond|exceed(?:ing)?) (?=[^a-z]{0,3}\d|[a-z]{3} ?\d)"
@@ -160,7 +166,9 @@ def parse_money(text: str) -> tuple[str, tuple[Money, ...]]:
         if not match["least"]:
             currency = _CURRENCIES.get(match["currency"], "")
             one = _to_money(match["amount"], currency, bool(match["k"]))
-            found.append(replace(one, is_each_way=bool(_EACH_WAY.search(match.string[match.end() :] + match[0]))))
+            found.append(
+                replace(one, is_each_way=bool(_EACH_WAY.search(match.string[match.end() :] + match[0])))
+            )
         return " | "
 
     text = _NOT_MORE.sub(" max ", _SPELLED.sub(_write_digits, text))

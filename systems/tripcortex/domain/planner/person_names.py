@@ -16,7 +16,9 @@ from tripcortex.domain.planner.unused_words import KNOWN_WORDS
 
 SOMEONE: Final = "someone"
 _WORD: Final = r"[A-Z][a-zà-öø-ÿ'’]+"
-_TITLED: Final = re.compile(rf"\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Professor|Herr|Frau|Mme|Sir)\.? {_WORD}(?: {_WORD})?")
+_TITLED: Final = re.compile(
+    rf"\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Professor|Herr|Frau|Mme|Sir)\.? {_WORD}(?: {_WORD})?"
+)
 _PAIR: Final = re.compile(rf"(?<!\w)(?=(?P<first>{_WORD}) (?P<second>{_WORD})\b)")
 _LAST_WORD: Final = re.compile(r"([\w'’]+|->|-)\W*$")
 _MONTHS: Final = "April|May|June|August|Jan|Juan"
@@ -24,13 +26,17 @@ _TELLS: Final = (
     r"asked|asks|wants|wanted|said|says|told|tells|suggested|suggests|invited|invites|emailed|texted|called|"
     r"mentioned|requested|insists|insisted|thinks|approved|recommended|recommends|needs me|sent me"
 )
-_SUBJECT: Final = re.compile(rf"\b(?P<name>{_WORD})(?P<rest>(?: from [\w ]{{2,20}}?)? (?P<told>{_TELLS})\b| and (?:I|me|myself)\b)")
+_SUBJECT: Final = re.compile(
+    rf"\b(?P<name>{_WORD})(?P<rest>(?: from [\w ]{{2,20}}?)? (?P<told>{_TELLS})\b| and (?:I|me|myself)\b)"
+)
 _COMPANY: Final = re.compile(
     rf"\b(?P<lead>(?:[Mm]eet|[Mm]eeting|[Jj]oin|[Jj]oining|[Ww]ith|[Cc]olleague|[Bb]oss|[Mm]anager|[Ff]riend|"
     rf"[Ww]ife|[Hh]usband|[Ss]ister|[Bb]rother|[Cc]lient|[Dd]irector|[Aa]ssistant|-in-law),? )(?P<name>{_WORD})"
     r"(?P<rest>['’]s\b| (?:and|at|from|who|there|for)\b|(?= ?[,.;!?]| in ))"
 )
-_PLACE_LEADS: Final = frozenset("to from in into via at near around visit visiting leaving towards -> -".split())
+_PLACE_LEADS: Final = frozenset(
+    "to from in into via at near around visit visiting leaving towards -> -".split()
+)
 _MIN_NAME_LETTERS: Final = 4
 _MIN_LOWER_SHARE: Final = 0.4
 

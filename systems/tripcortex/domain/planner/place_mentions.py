@@ -293,7 +293,9 @@ def _find_stray(tokens: list[str]) -> list[Mention]:
 
 
 # Words between two names of one place.
-_REPEATING: Final = frozenset("| , in - i e aka ie namely mean meant sorry haha lol oops that is actually well".split())
+_REPEATING: Final = frozenset(
+    "| , in - i e aka ie namely mean meant sorry haha lol oops that is actually well".split()
+)
 
 
 def merge_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:

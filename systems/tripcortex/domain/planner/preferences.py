@@ -48,7 +48,9 @@ def parse_preferences(text: str, return_markers: frozenset[int]) -> StatedPrefer
     unused = (*unused, *stops)
     text, nonstop = _parse_nonstop(text)
     text, vendors, avoided = parse_carriers(text)
-    return StatedPreferences(text, cabins, vendors, avoided, nonstop, part, unused, hours.arrival_hour, hours.latest_hour)
+    return StatedPreferences(
+        text, cabins, vendors, avoided, nonstop, part, unused, hours.arrival_hour, hours.latest_hour
+    )
 
 
 # --- cabin ----------------------------------------------------------------------------------------------
@@ -59,12 +61,15 @@ _CABINS: Final = tuple(
     for cabin, words in (
         (
             Cabin.premium_economy,
-            r"(?:in )?premium[ -]economy(?: class)?|economy premium|(?:in )?premium(?: class| cabin)?",
+            r"(?:in )?prem(?:ium)?[ -]?(?:economy|econ|eco)(?: class)?|economy premium|world traveller plus|(?:in )?premium(?: class| cabin)?",
         ),
-        (Cabin.first, r"first ?-? ?class|first cabin|in first|(?<=\bor )first|fly(?:ing)? first"),
+        (
+            Cabin.first,
+            r"\bf class|first(?= (?:or|and|/) (?:business|premium|economy))|first ?-? ?class|first cabin|la premiere|in first|(?<=\bor )first|fly(?:ing)? first",
+        ),
         (
             Cabin.business,
-            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|(?:class|cabin)(?: is)? business|(?:business|biz) ?-? "
+            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|[jc] class|upper class|club (?:class|world|europe|suite)|polaris|(?<!the )biz|business(?= (?:or|and|/) (?:first|premium|economy))|(?:class|cabin)(?: is)? business|(?:business|biz) ?-? "
             r"?(?:class|cabin|seat|ticket|fare)|(?:in|to|fly(?:ing)?) business|(?<=\bor )business"
             r"|business(?= (?:or|and|to|from|on|\||,|@))(?<!on business)(?<!for business)"
             r"|(?<!\bon )(?<!\bfor )(?<!\bmy )(?<!\bour )(?<!\bthe )(?<!\bnew )(?<!\ba )(?<!\bdo "
@@ -77,7 +82,7 @@ _CABINS: Final = tuple(
         ),
         (
             Cabin.economy,
-            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|(?:basic )?economy(?: class| plus)?|coach(?: class)?|main "
+            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|y class|eco(?: class)?|(?:basic )?economy(?: class| plus)?|coach(?: class)?|main "
             r"cabin",
         ),
     )
@@ -263,9 +268,12 @@ _INEXPRESSIBLE: Final = re.compile(
 )
 
 
+_TRIMMINGS: Final = re.compile(r"^(?:the|an?|my|on an?|with) (?!row)|(?: please| pls| preferred)+$")
+
+
 def _take_unused(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text without wishes that no plan can express, and these wishes."""
-    found = tuple(match[0].removeprefix("the ") for match in _INEXPRESSIBLE.finditer(text))
+    found = tuple(_TRIMMINGS.sub("", match[0]).strip() for match in _INEXPRESSIBLE.finditer(text))
     return _INEXPRESSIBLE.sub(_BREAK, text), found
 
 

@@ -117,7 +117,8 @@ _BY_NAME: Final[tuple[tuple[str, Mapping[str, DateOfYear]], ...]] = (
         {"US": _nth_weekday(9, _MONDAY, 1), "CA": _nth_weekday(9, _MONDAY, 1), "": _fixed(5, 1)},
     ),
     (
-        r"thanksgiving(?: day)?",
+        # "At Thanksgiving" may be a day before it.
+        r"thanksgiving day|(?<!at )(?<!over )(?<!for )(?<!during )thanksgiving",
         {"CA": _nth_weekday(10, _MONDAY, 2), "": _nth_weekday(11, _THURSDAY, 4)},
     ),
     (

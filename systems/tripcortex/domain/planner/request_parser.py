@@ -36,7 +36,9 @@ _NO_LIMIT: Final = re.compile(
     r"\bno (?:limit|budget)|\b(?:drop|forget|without) (?:it|the budget|a limit)\b|^none$"
 )
 _MAX_NARROWING_WORDS: Final = 5
-_FLIGHT_HOME: Final = re.compile(r"^(?:(?:please|i|need|want|book|me|a|the|my|get) )*(?:flights?|fly|trip|get|take)(?: me)? (?:back )?home\b")
+_FLIGHT_HOME: Final = re.compile(
+    r"^(?:(?:please|i|need|want|book|me|a|the|my|get) )*(?:flights?|fly|trip|get|take)(?: me)? (?:back )?home\b"
+)
 # A flight that lands later on its day of departure may in fact be one by night.
 _ARRIVAL_DAY_HOUR: Final = 18
 _BARE_STAY: Final = re.compile(rf"^({NUMBER}) (?:days?|weeks?)$")
@@ -197,7 +199,9 @@ def parse_trip(plain: str, day_first: bool | None, role: str | None = None) -> P
     if places.is_there_and_back and returning is None:
         returning, doubtful = doubtful, None
     is_homeward = places.destination is not None and places.destination.places == (HOME,)
-    is_flight_home = bool(_FLIGHT_HOME.search(plain)) and places.origin is not None and dates.departure is None
+    is_flight_home = (
+        bool(_FLIGHT_HOME.search(plain)) and places.origin is not None and dates.departure is None
+    )
     if departure is None and (is_homeward or is_flight_home or dates.trip == "one_way"):
         # Here the flight home is the outbound flight, not a return.
         departure, returning = returning, None

@@ -26,7 +26,9 @@ _MONTH_NAMES: Final = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 def _name_months(match: re.Match[str]) -> str:
     """Return "8-11 jun" for "8.-11.6."."""
     month = int(match[3])
-    return f"{match[1]}-{match[2]} {_MONTH_NAMES[month - 1]} " if 1 <= month <= len(_MONTH_NAMES) else match[0]
+    return (
+        f"{match[1]}-{match[2]} {_MONTH_NAMES[month - 1]} " if 1 <= month <= len(_MONTH_NAMES) else match[0]
+    )
 
 
 def _name_month(match: re.Match[str]) -> str:

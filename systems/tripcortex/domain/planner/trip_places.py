@@ -105,8 +105,13 @@ def _is_negated(before: list[str]) -> bool:
 
 def _is_own_office(tokens: list[str], mention: Mention) -> bool:
     """Return whether the place is that of an office which somebody is from: "from the Taipei office"."""
-    is_office = tokens[mention.end : mention.end + 1] in ([word] for word in ("office", "team", "branch", "site", "hub"))
-    return is_office and tokens[max(0, mention.start - 2) : mention.start] in (["from", "the"], ["from", "our"])
+    is_office = tokens[mention.end : mention.end + 1] in (
+        [word] for word in ("office", "team", "branch", "site", "hub")
+    )
+    return is_office and tokens[max(0, mention.start - 2) : mention.start] in (
+        ["from", "the"],
+        ["from", "our"],
+    )
 
 
 def _is_return_home(tokens: list[str], mention: Mention) -> bool:
@@ -235,7 +240,8 @@ def _name_airport(mentions: list[Mention]) -> list[Mention]:
         city = next(
             (at for at, other in enumerate(done) if other != each and each.airports < other.airports), None
         )
-        if each.role is None and len(each.airports) == 1 and city is not None:
+        is_named = city is not None and each.role in (None, done[city].role)
+        if is_named and city is not None and len(each.airports) == 1:
             done[city] = replace(done[city], places=each.places)
             done.remove(each)
     return done
