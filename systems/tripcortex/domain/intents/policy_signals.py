@@ -84,6 +84,8 @@ POLICY_ASK: Final = compile_all(
     r"consultants?|staff|everyone|everybody|new hires)\b",
     r"\b(?:in principle|in theory|at (?:the )?(?:companys?|firms?) (?:cost|expense)|on the company(?: card)?|"
     r"on company money)\b",
+    r"\b(?:paid|covered|reimbursed|refunded) by the (?:company|firm|employer)\b|\bdo i pay\b.*\bmyself\b|"
+    r"\bmembers of the (?:board|team|leadership)\b",
     r"\bhow (?:do|can|should) (?:i|we) (?:claim|expense|get reimbursed|submit|get (?:it|this|that|the money) back)\b",
     r"\bwhose (?:approval|permission|sign)\b",
     r"\b(?:which|what) (?:\w+ )?(?:airlines?|carriers?|hotels?|class(?:es)?|cabins?|suppliers?|fares?|"

@@ -59,6 +59,8 @@ CANCEL_STRONG: Final = compile_all(
     r"(?:^|(?<!able )(?<!possible )(?<!option )(?<!right )(?<!free )\b(?:we|i|please|pls|so|just|only|and|then|to|lets|must|should|now|"
     r"have to|need to|want to|, ) ?)cancel\b(?! (?:any ?time|for free|free|without|later|if|policy|fees?|rules?))",
     r"\bno longer (?:need|want|require) (?:the|my|that|this|those|these|our|any of) \b",
+    r"\b(?:get|take) me off (?:of )?(?:the|my|that|this) (?:\d|[\w:-]+ (?:flight|plane))",
+    r"(?:^|please |pls |just |and |, )(?:stop|halt|pull|scrap|withdraw) (?:the|my|that|this) (?:[\w-]+ )?(?:trip|flight|travel|visit)\b",
     r"\bno longer (?:going|flying|travelling|traveling)\b",
     r"\b(?:dont|do not|wont|doesnt) (?:need|want) (?:the|my|that|this|those) (?:[\w:-]+ ){0,5}?"
     r"(?:flights?|trips?|bookings?|tickets?|reservations?|seats?)\b(?!.{0,30}\bbefore\b)",
@@ -72,6 +74,8 @@ CHANGE_STRONG: Final = compile_all(
     r"shifted|rebooked|postponed|later|earlier|pushed|rescheduled|extended|(?:on )?(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
     r"\b(?:different|another|better|other|aisle|window) seat\b.{0,60}\b(?:im in|i am in|i have|instead|assigned|booked|got|than|"
     r"my flight|the flight|on my)\b",
+    r"\b(?:bring|move|put|push) (?:the|my|our|that) (?:[\w:-]+ ){0,2}?(?:flight|trip|return|departure)s?\b.{0,40}\b(?:to|forward|back)\b",
+    r"\bbring forward (?:the|my|our|that)\b",
     r"\b(?:possible|able|want|like|need|how) to (?:switch|swap|rebook|reschedule)\b(?! airlines?\b.{0,20}\bpolicy)",
     r"^(?:(?:hi|hello|hey|,) )*(?:(?:i am|im|i was|we are|were|i have been|ive been) )?(?:already )?booked "
     r"(?:to|on|for|into|from|with|via|in)\b.*\b(?:instead|change|switch|move|want|rather|earlier|later|different|another)\b",
@@ -237,6 +241,7 @@ SEAT: Final = compile_all(
 
 # Also with a word of the policy: "any news on the approval?".
 STATUS_FIRST: Final = compile_all(
+    r"^(?:did|has|have) (?:the|my|our) (?:[\w-]+ ){1,4}?(?:come|go|gone|clear|cleared|went)(?: through)?\b",
     r"\bany (?:update|news|word|progress)s?\b|\b(?:did|has|have|hasnt) (?:my |the |our )?(?:\w+ )?(?:boss|"
     r"manager|approver|"
     r"lead|director|finance|vp|supervisor|cfo|hr)\b.*\b(?:approve|approved|sign|signed|decide|decided|"

@@ -235,8 +235,12 @@ def _drop_repeated(markers: list[int], found: list[Day]) -> list[int]:
     """Return the markers without days that were named before: "on Wednesday, … Wednesday morning"."""
     kept: list[int] = []
     for at in markers:
-        if not any(_is_same_day(found[at], found[other]) for other in kept):
+        same = next((each for each in kept if _is_same_day(found[at], found[each])), None)
+        if same is None:
             kept.append(at)
+        elif len(found[same].resolve(_SAMPLE_DAYS[0])) > 1:
+            # "On Republic Day, 26 January": the date says of which country.
+            kept[kept.index(same)] = at
     return kept
 
 
@@ -249,6 +253,8 @@ def _is_same_day(one: Day, other: Day) -> bool:
     if one.is_vague or other.is_vague:
         return False
     readings = [(one.resolve(each), other.resolve(each)) for each in _SAMPLE_DAYS]
+    if one.in_country or other.in_country:
+        return all(set(first) & set(second) for first, second in readings)
     return all(first and first == second for first, second in readings)
 
 

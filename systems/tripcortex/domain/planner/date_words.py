@@ -66,7 +66,8 @@ def mark_days(text: str, day_first: bool | None) -> tuple[str, list[Day], list[t
     """
     spans: list[tuple[int, int, DayTuple]] = []
     left = text = _spread_month(_spread_week(text))
-    day_first = _infer_order(text) if day_first is None else day_first
+    order = _infer_order(text)
+    day_first = day_first if order is None else order
     for pattern, maker in _PATTERNS:
         for match in pattern.finditer(left):
             made = maker(match, day_first)

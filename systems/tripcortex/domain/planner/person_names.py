@@ -23,7 +23,7 @@ _PAIR: Final = re.compile(rf"(?<!\w)(?=(?P<first>{_WORD}) (?P<second>{_WORD})\b)
 _LAST_WORD: Final = re.compile(r"([\w'’]+|->|-)\W*$")
 _MONTHS: Final = "April|May|June|August|Jan|Juan"
 _TELLS: Final = (
-    r"asked|asks|wants|wanted|said|says|told|tells|suggested|suggests|invited|invites|emailed|texted|called|"
+    r"is (?:on|sick|ill|away|off|out|busy|unavailable|leaving|joining|coming)|cannot|can't|can’t|asked|asks|wants|wanted|said|says|told|tells|suggested|suggests|invited|invites|emailed|texted|called|"
     r"mentioned|requested|insists|insisted|thinks|approved|recommended|recommends|needs me|sent me"
 )
 _SUBJECT: Final = re.compile(
@@ -34,8 +34,12 @@ _COMPANY: Final = re.compile(
     rf"[Ww]ife|[Hh]usband|[Ss]ister|[Bb]rother|[Cc]lient|[Dd]irector|[Aa]ssistant|-in-law),? )(?P<name>{_WORD})"
     r"(?P<rest>['’]s\b| (?:and|at|from|who|there|for)\b|(?= ?[,.;!?]| in ))"
 )
-_PLACE_LEADS: Final = frozenset(
-    "to from in into via at near around visit visiting leaving towards -> -".split()
+_PERSON_LEADS: Final = frozenset(
+    "meet meeting see seeing with by for and join joining host hosting colleague boss manager friend client name im "
+    "i'm i’m prof ceo cfo cto director".split()
+)
+_ORGANISATION: Final = re.compile(
+    r" (?:Foundation|Institute|University|College|Hospital|Museum|Ltd|Inc|GmbH|LLC|Group|School)\b"
 )
 _MIN_NAME_LETTERS: Final = 4
 _MIN_LOWER_SHARE: Final = 0.4
@@ -58,11 +62,10 @@ def _hide_pairs(text: str) -> str:
     for match in reversed(list(_PAIR.finditer(text))):
         lead = _LAST_WORD.search(text[: match.start()])
         first, second = normalize_text(match["first"]), normalize_text(match["second"])
-        both = f"{first} {second}"
-        is_led = lead is not None and lead[1].lower() in _PLACE_LEADS
+        is_led = lead is not None and lead[1].lower() in _PERSON_LEADS
         is_name = len(first) >= _MIN_NAME_LETTERS and _is_place_or_month(first)
-        is_place = _is_known(second) or _is_known(both) or _is_within_name(text, match)
-        if is_name and not (is_led or is_place):
+        is_place = _is_known(second) or _is_known(f"{first} {second}") or _is_within_name(text, match)
+        if is_name and not is_place and (is_led or _ORGANISATION.match(text[match.end("second") :])):
             text = f"{text[: match.start()]}{SOMEONE}{text[match.end('second') :]}"
     return text
 
@@ -109,6 +112,7 @@ def _is_known(word: str) -> bool:
 
 
 _CALENDAR: Final = re.compile(
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august|september|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun|jan|feb|mar|apr|jun|jul|aug|"
+    r"sep|sept|oct|nov|dec|tomorrow|today|january|february|march|april|may|june|july|august|september|"
     r"october|november|december|international|metro\w*|airport|central|north|south|east|west|terminal"
 )

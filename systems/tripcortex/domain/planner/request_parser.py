@@ -227,24 +227,24 @@ def parse_trip(plain: str, day_first: bool | None, role: str | None = None) -> P
         latest_hour=wishes.latest_hour,
         is_homeward=is_flight_home,
         budgets=budgets,
-        notes=unsupported_requests.describe_ignored_services(plain),
+        notes=(*unsupported_requests.describe_ignored_services(plain), *_describe_ignored_route(places)),
         left=(*wishes.unused, *places.left.phrases),
     )
 
 
 def _find_refusal(places: TripPlaces) -> Refusal | None:
-    """Return the refusal of another traveller, several stops or a route via a place, else None."""
+    """Return the refusal of another traveller, or several stops, else None."""
     if places.left.other:
         return unsupported_requests.refuse_other_traveller(places.left.other)
-    if places.is_multi_city:
-        return unsupported_requests.refuse_multi_city()
+    return unsupported_requests.refuse_multi_city() if places.is_multi_city else None
+
+
+def _describe_ignored_route(places: TripPlaces) -> tuple[str, ...]:
+    """Return a note on the place of a connection, which the plan leaves out; else empty."""
     if places.via is None:
-        return None
-    return Refusal(
-        "unsupported",
-        f"I cannot plan a route via {places.via.words.title()}. Name only the origin and the "
-        "destination: you see the stops of each flight before you choose.",
-    )
+        return ()
+    where = places.via.words.title()
+    return (f"I do not plan a route via {where}: you see the stops of each flight before you choose.",)
 
 
 def _merge(base: ParsedRequest, answer: ParsedRequest) -> ParsedRequest:

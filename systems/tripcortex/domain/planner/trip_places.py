@@ -127,7 +127,7 @@ def _drop_redundant(tokens: list[str], mentions: list[Mention]) -> list[Mention]
         # "I am from the Taipei office: get me from Hong Kong to Singapore."
         mentions = [each for each in mentions if each not in offices]
     known = {each.role for each in mentions if each.places and each.places != (HOME,)}
-    if "in" in known:
+    if {"in", None} & known:
         # "In Denver, fly out on Monday, fly home on Friday".
         mentions = [each for each in mentions if each.places != (HOME,) or not _is_return_home(tokens, each)]
     return [each for each in mentions if (each.places and each.places != (HOME,)) or each.role not in known]

@@ -75,7 +75,7 @@ _CHANGE_OF_BOOKING: Final = re.compile(
     r"[^|]*\b(?:my|the|our|this|that)\b[^|]*\b(?:flights?|booking|trip|tickets?|reservation|itinerary)\b"
 )
 _MULTI_CITY: Final = re.compile(
-    r"\bmulti ?-?(?:city|leg|stop)\b|\bopen ?-?jaw\b|\bstop ?-?overs? in\b|\baround the world\b"
+    r"\bmulti ?-?(?:city|leg|stop)\b|\bopen ?-?jaw\b|\bstop ?-?overs? in\b|\b(?:via|through|stopping in|stop in) [a-z ]{3,24} for (?:an?|one|two|three|the|\d)\b(?! flight)|\baround the world\b"
 )
 _ONE_REQUEST_EACH: Final = "Please have each traveller ask for their own flight."
 
