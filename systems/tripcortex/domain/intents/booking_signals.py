@@ -38,6 +38,8 @@ BOOK: Final = compile_all(
     r"over|get out|get down|get up|get back|get home|visit|head|arrive|depart|leave|return|attend|reach|"
     r"land|make it to|come|present|"
     r"meet|speak|see)\b",
+    r"\b(?:would|itd|it would) be (?:great|good|nice|lovely|ideal|best|perfect|helpful) (?:to|if i (?:can|could|were able to)) "
+    r"(?:be|get|fly|go|leave|travel|arrive|have)\b",
     r"\b(?:need|want|got|have|must|gotta|like|looking|hoping|wish|wanna)(?: to| ?ta) (?:\w+ )?(?:fly|"
     r"travel|be in|be at|be there|get to|get "
     r"from|go to|head to|get out|leave|depart|visit|land|arrive|reach|go home|get home)\b",
@@ -89,11 +91,16 @@ NOT_A_REQUEST: Final = compile_all(
     r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|what|which|who|that|it|there|here|one|everything|everyone)\b)"
     r"(?:(?:my|our|the|a) )?[a-z]+(?: [a-z]+)? (?:flies|is flying|travels|is travelling|is traveling|goes|is going|will fly|"
     r"flew|has flown) (?:to|from|back|home|on|over|out|with)\b",
+    r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|id|it|that|this|what|who|which|there|one|he or she)\b)[a-z]+(?: [a-z]+)? "
+    r"(?:wants|needs|has|would like|plans|intends|is planning|is supposed|is due|is hoping|will have) to (?:fly|go|travel|be|get|visit|leave)\b",
+    r"\b(?:tell|ask|remind|let|get|have) (?!me\b|us\b|you\b|a\b|the\b|my (?:flight|ticket|trip))[a-z]+(?: [a-z]+)? (?:to )?(?:book|reserve|buy)\b",
     r"\b(?:parcel|package|shipment|samples?|spare parts?|suitcase|luggage|documents?|equipment|machine|prototype|goods|"
     r"freight|cargo|letter|crate)s? (?:has|have|needs?|must|should|is|are|will) (?:to )?(?:be )?(?:flown|sent|shipped|"
     r"delivered|fly|go|get|transported|moved)\b",
     r"\b(?:will|ill|shall|i can) let you know\b|\bmaybe i(?:ll)?\b.*\bmaybe\b|\bi (?:may|might) or (?:may|might) not\b|"
     r"\b(?:havent|not) (?:yet )?decided (?:yet )?(?:if|whether)\b|\bare you \w+ing\b",
+    r"\bno flights? (?:to|from)\b.*\b(?:after all|any ?more|then|sorry|please)\b|\brather not (?:fly|go|travel)\b|\b(?:im|i am) not (?:flying|"
+    r"going|travel?ling)\b|\bi (?:wont|will not) (?:fly|go|travel|be flying)\b(?! (?:on|with|via|economy|business))",
     r"\bhold off\b|\bnot yet sure (?:if|whether) i\b|\bdont do anything\b|\bdo nothing\b|\bjust (?:a "
     r")?price check\b",
 )
@@ -188,7 +195,7 @@ CONDITIONAL: Final = compile_all(
 )
 # A question that asks for a flight: "is there any chance to fly to Rome?"
 REQUEST_QUESTION: Final = compile_all(
-    r"\b(?:is|are) there (?:any |a |some )?(?:chance|way|possibility) (?:to|of|that|for|you|i|we)\b|\b(?:is|would) "
+    r"\b(?:is|are) there (?:any |a |some )?(?:chance|way|possibility) (?:to|of|that|for|you|i|we)\b|\bdo you think (?:you|i|we) (?:could|can|might)\b|\b(?:is|would) "
     r"it (?:be )?possible to "
     r"(?:book|fly|get|go|travel|arrange|have)\b|\b(?:will|would|could|can) you\b|\b(?:can|could|may) (?:i|"
     r"we) (?:please )?(?:get|have|book|"

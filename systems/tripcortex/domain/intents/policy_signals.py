@@ -155,6 +155,6 @@ QUESTION_START: Final = compile_all(
 INFORMATION: Final = re.compile(
     r"^(?:(?:hi|hello|hey|please|pls|question|so|and|also|ok|okay|sorry|but|,) )*(?:what|whats|which|who|"
     r"whos|when|where(?! (?:do|can|could) i (?:change|cancel))|wheres|how(?! (?:do|can|could) i)|hows|"
-    r"why|is|are|am|do|does|did|has|have|hasnt|was(?! to )|were|will (?!you)|would (?!you|like)|should|"
+    r"why|is|are|am|do|does|did|has|have|hasnt|was(?! to )|were|will (?!you)|would (?!you|like|be (?:great|good|nice|lovely|ideal|best|perfect|helpful))|should|"
     r"isnt|arent|doesnt)\b"
 )

@@ -16,7 +16,7 @@ EXISTING: Final = compile_all(
     rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
     rf"(?<!\bbook )(?<!\breserve )(?<!\bplan )(?<!\barrange )(?<!\bbuy )\b(?:my|our|that|those|this|these|"
     rf"existing|"
-    rf"current|his|her|their) (?:(?!{NOT_TRAVEL})[\w:-]+ ){{0,4}}?(?!{NOT_TRAVEL}){NOUN}\b",
+    rf"current|his|her|their) (?:(?!{NOT_TRAVEL})[\w:-]+ ){{0,4}}?(?!{NOT_TRAVEL}){NOUN}\b(?! (?:budget|costs?|class|preferences?|limit|allowance|needs?))",
     rf"\bthe (?:(?!{NOT_TRAVEL})[\w:-]+ ){{0,3}}?(?:booking|reservation|pnr|e-?ticket|itinerary)s?\b(?! "
     rf"(?:at|within|less|class|fee))",
     r"\b(?:than|as) (?:booked|planned|scheduled)\b",
@@ -43,7 +43,7 @@ EXISTING: Final = compile_all(
 # Also a flight to be booked: "the Delhi flight", "the flight to Lisbon".
 MAYBE_EXISTING: Final = compile_all(
     rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
-    rf"\b(?:the|both|all|one of (?:my|the)) (?!(?:{NEW})\b)(?:(?!(?:{NEW})\b)[\w:-]+ "
+    rf"\b(?:the|both|all|one of (?:my|the)) (?!(?:{NEW})\b|\d)(?:(?!(?:{NEW})\b)[\w:-]+ "
     rf"){{0,3}}?(?:flights?|trips?|tickets?|"
     r"connection|return|outbound|inbound)\b",
     r"\bthe \d{1,2}[:.]\d\d\b",
@@ -241,6 +241,8 @@ SEAT: Final = compile_all(
 
 # Also with a word of the policy: "any news on the approval?".
 STATUS_FIRST: Final = compile_all(
+    r"^(?:(?:please|pls|kindly|can you|could you|hi|hello|,) )*(?:re-?)?confirm\b(?! (?:if|whether|that i can|i can|and book))",
+    r"\bcan i (?:already |now )?check ?-?in\b",
     r"^(?:did|has|have) (?:the|my|our) (?:[\w-]+ ){1,4}?(?:come|go|gone|clear|cleared|went)(?: through)?\b",
     r"\bany (?:update|news|word|progress)s?\b|\b(?:did|has|have|hasnt) (?:my |the |our )?(?:\w+ )?(?:boss|"
     r"manager|approver|"

@@ -34,7 +34,7 @@ _PLACE_LEAD: Final = re.compile(r"\b(?:to|from|in|via|into|of|visit|the|book) $"
 _PHRASE_START: Final = re.compile(r"(?:^|[|,:-] |@\d+ |%[01] )$")
 _PHRASE_END: Final = re.compile(
     r" *(?:$|[|,]|@\d)| (?:y|only|pls|please|if (?:poss|possible|available|you can)|preferred|ideally|or|and|"
-    r"for (?:me|both)|both ways|all the way|as usual|would be (?:good|great|nice|best|perfect))\b"
+    r"for (?:me|both)|both ways|all the way|as usual|would be (?:good|great|nice|best|perfect|ideal|my choice))\b"
 )
 _OPENING_AFTER: Final = re.compile(r" (?:to|from|out of|into|back|there|home|out|return)\b")
 _CODE_CHARS: Final = 2
@@ -107,6 +107,8 @@ def _classify(before: str, match: re.Match[str], after: str) -> str | None:
     """
     if _NOT_A_CARRIER_AFTER.match(after) or _INDIFFERENT_LEAD.search(before):
         return None
+    if match[1] in _CODE_WORDS and len(match[1]) == _CODE_CHARS:
+        return "%0" if _is_isolated(before, match[1], after) else None
     if _APPROVED_AFTER.match(after):
         return "%0"
     if beside := _CARRIER_BEFORE.search(before):
@@ -135,12 +137,17 @@ def _is_isolated(before: str, name: str, after: str) -> bool:
 
     A code that is also a word or a state is not.
     """
-    if len(name) == _CODE_CHARS and (name in _CODE_WORDS or gazetteer.find_regions(name)):
+    if len(name) == _CODE_CHARS and (name in _CODE_WORDS or _is_place(name)):
         return False
     if not _PHRASE_START.search(before):
         return False
-    opens = bool(_OPENING_AFTER.match(after)) and not gazetteer.find_regions(name)
+    opens = bool(_OPENING_AFTER.match(after)) and not _is_place(name)
     return opens or bool(_PHRASE_END.match(after))
+
+
+def _is_place(name: str) -> bool:
+    """Return whether the name is also that of a city, a state or a country."""
+    return bool(gazetteer.find_regions(name) or gazetteer.find_cities(name))
 
 
 @cache

@@ -184,17 +184,21 @@ def _find_events(marked: MarkedText) -> set[int]:
 def _anchor_neighbours(found: list[Day], events: set[int]) -> tuple[list[Day], set[int]]:
     """Count "the day before" and "the day after" from the event that is named before them.
 
-    Return the days, and the markers of those that were counted.
+    Without an event, "the night before" is that before the day named last. Return the days, and the markers of
+    those that were counted; the days that they were counted from become events.
     """
     used: set[int] = set()
     done = list(found)
     for at, day in enumerate(found):
-        earlier = [each for each in range(at) if not found[each].is_vague and each in events]
+        definite = [each for each in range(at) if not found[each].is_vague]
+        named = [each for each in definite if each in events]
         words = day.words.strip()
-        if earlier and _DAY_BEFORE.search(words):
-            done[at] = _shift_day(day, found[min(earlier)], -1)
-        elif earlier and _DAY_AFTER.search(words):
-            done[at] = _shift_day(day, found[max(earlier)], 1)
+        if definite and _DAY_BEFORE.search(words):
+            base = min(named) if named else definite[-1]
+            done[at] = _shift_day(day, found[base], -1)
+            events.add(base)
+        elif named and _DAY_AFTER.search(words):
+            done[at] = _shift_day(day, found[max(named)], 1)
         else:
             continue
         used.add(at)
@@ -277,7 +281,7 @@ def _find_back(marked: MarkedText, adjacent: set[int], dropped: set[int]) -> set
         text,
     )
     back |= find_markers(
-        rf"{_ARRIVING}@\d+[^@]*\b(?:leav|depart|out)\w*(?: again)?(?: on)?(?: the)? @(\d+)", text
+        rf"{_ARRIVING}@\d+[^@]*\b(?:leav|depart|out)\w*(?: (?!back|home)\w+){{0,5}} @(\d+)", text
     )
     back |= _find_back_by_words(text)
     back |= {second for _, second in marked.tied} | adjacent
@@ -305,8 +309,15 @@ def _find_back_by_words(text: str) -> set[int]:
     return found
 
 
+# A sentence of so many words before a day is not about the day of the sentence before it.
+_WORDS_OF_A_SENTENCE: Final = 3
+
+
 def _leads_back(words: str) -> bool:
     """Return whether the words before a day name the return flight: by the last clause with such a word."""
+    last = words.rpartition("|")[2]
+    if len(re.findall(r"[a-z]{2,}", last)) >= _WORDS_OF_A_SENTENCE:
+        words = last
     for clause in reversed(re.split(r"[|]|,(?! )|\band\b|\bthen\b", words)):
         if _BACK_WORD.search(clause):
             return True

@@ -341,7 +341,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
         (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
         (rf"\b{D} {M} {D} {M}\b{_YEAR}", _two_days),
-        (rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{_NTH}\b(?! ?(?:am|pm|class)\b){_YEAR}", _month_then_day),
+        (rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{_NTH}\b(?! ?(?:am|pm|class)\b|:\d){_YEAR}", _month_then_day),
         (
             rf"\b(?:{W} ?,? )?(?:the )?{_NTH}(?: of)? ?{M}\b{_YEAR}",
             _day_then_month,
@@ -420,6 +420,16 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         (
             r"\b(?:the |a |one )?(?:day|night|evening) (?:before|prior|earlier)\b",
             _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (
+            r"\bthe (?:next|following) (?=morning|afternoon|evening|night)",
+            _plain(lambda match: days.days_after_departure(match[0], 1)),
+        ),
+        (
+            rf"\bafter ({NUMBER}) {_UNIT}\b",
+            _plain(
+                lambda match: days.days_after_departure(match[0], parse_number(match[1]) * _unit_days(match[2]))
+            ),
         ),
         (r"\bthe (?:next|following) day\b", _plain(lambda match: days.days_after_departure(match[0], 1))),
         (rf"\b(?:in|within) ({NUMBER}) {_UNIT}(?: time)?\b", _plain(_in)),

@@ -106,10 +106,10 @@ _MAX_UNKNOWN_WORDS: Final = 3
 _MAX_STRAY_WORDS: Final = 40
 _CERTAIN_STRAY_LETTERS: Final = 6
 _TRAVEL_VERBS: Final = frozenset("fly go get travel flight me head flying heading".split())
-LEADS_TO: Final = frozenset("to into visit visiting towards toward destination reach".split())
+LEADS_TO: Final = frozenset("to into visit visiting towards toward destination reach arrive arriving".split())
 LEADS_FROM: Final = frozenset("from leaving departing origin".split())
 LEADS_WEAKLY: Final = frozenset("in at near around".split())
-FILLERS: Final = frozenset("the downtown city airport sunny beautiful greater".split())
+FILLERS: Final = frozenset("either the downtown city airport sunny beautiful greater".split())
 _BREAKS: Final = frozenset(", | / - on at for in to from with and or by via".split())
 
 
@@ -225,7 +225,8 @@ def _match_code(tokens: list[str], at: int, *, is_led: bool) -> Mention | None:
 def _is_code_spot(tokens: list[str], at: int, end: int) -> bool:
     """Return whether a word such as "sea" is a code here: "to SEA", or "WAS to Denver" at the start."""
     if at:
-        return tokens[at - 1] in _CODE_LEADS and _is_phrase_end(tokens, end)
+        is_pair = at > 1 and tokens[at - 1] in ("-", "/", "to") and gazetteer.is_served(tokens[at - 2])
+        return is_pair or (tokens[at - 1] in _CODE_LEADS and _is_phrase_end(tokens, end))
     joint, following = tokens[end : end + 1], tokens[end + 1 : end + 2]
     is_place = any(gazetteer.find_cities(each) or gazetteer.is_served(each) for each in following)
     return joint in (["to"], ["-"], ["/"]) and is_place

@@ -65,11 +65,11 @@ _CABINS: Final = tuple(
         ),
         (
             Cabin.first,
-            r"\bf class|first(?= (?:or|and|/) (?:business|premium|economy))|first ?-? ?class|first cabin|la premiere|in first|(?<=\bor )first|fly(?:ing)? first",
+            r"\bf[ -]class|first(?= (?:or|and|/) (?:business|premium|economy))|first ?-? ?class|first cabin|la premiere|in first|(?<=\bor )first|fly(?:ing)? first",
         ),
         (
             Cabin.business,
-            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|[jc] class|upper class|club (?:class|world|europe|suite)|polaris|(?<!the )biz|business(?= (?:or|and|/) (?:first|premium|economy))|(?:class|cabin)(?: is)? business|(?:business|biz) ?-? "
+            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|[jc][ -]class|upper class|club (?:class|world|europe|suite)|polaris|(?<!the )biz|business(?= (?:or|and|/) (?:first|premium|economy))|(?:class|cabin)(?: is)? business|(?:business|biz) ?-? "
             r"?(?:class|cabin|seat|ticket|fare)|(?:in|to|fly(?:ing)?) business|(?<=\bor )business"
             r"|business(?= (?:or|and|to|from|on|\||,|@))(?<!on business)(?<!for business)"
             r"|(?<!\bon )(?<!\bfor )(?<!\bmy )(?<!\bour )(?<!\bthe )(?<!\bnew )(?<!\ba )(?<!\bdo "
@@ -82,7 +82,7 @@ _CABINS: Final = tuple(
         ),
         (
             Cabin.economy,
-            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|y class|eco(?: class)?|(?:basic )?economy(?: class| plus)?|coach(?: class)?|main "
+            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|y[ -]class|eco(?: class)?|(?:basic )?economy(?: class| plus)?|coach(?: class)?|main "
             r"cabin",
         ),
     )

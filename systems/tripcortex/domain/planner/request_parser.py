@@ -199,10 +199,11 @@ def parse_trip(plain: str, day_first: bool | None, role: str | None = None) -> P
     if places.is_there_and_back and returning is None:
         returning, doubtful = doubtful, None
     is_homeward = places.destination is not None and places.destination.places == (HOME,)
+    is_back_to = places.destination is not None and places.destination.role == "back_to"
     is_flight_home = (
         bool(_FLIGHT_HOME.search(plain)) and places.origin is not None and dates.departure is None
     )
-    if departure is None and (is_homeward or is_flight_home or dates.trip == "one_way"):
+    if departure is None and (is_homeward or is_flight_home or is_back_to or dates.trip == "one_way"):
         # Here the flight home is the outbound flight, not a return.
         departure, returning = returning, None
     arrival_hour = wishes.arrival_hour
@@ -225,7 +226,7 @@ def parse_trip(plain: str, day_first: bool | None, role: str | None = None) -> P
         arrival_hour=arrival_hour,
         arrives=dates.arrives,
         latest_hour=wishes.latest_hour,
-        is_homeward=is_flight_home,
+        is_homeward=is_flight_home or (is_back_to and places.origin is not None),
         budgets=budgets,
         notes=(*unsupported_requests.describe_ignored_services(plain), *_describe_ignored_route(places)),
         left=(*wishes.unused, *places.left.phrases),

@@ -119,7 +119,7 @@ def parse_number(word: str) -> int:
 
 # What leads to a correction of the words before it: "Tuesday, no wait, Wednesday".
 _CORRECTING: Final = frozenset(
-    "wait sorry mean meant scratch correction actually rather oops pardon make no seriously haha lol".split()
+    "wait sorry mean meant scratch correction actually rather oops pardon make no seriously haha lol kidding joking".split()
 )
 _BETWEEN: Final = _CORRECTING | frozenset(
     "oh um uh er i it that on to the in and or better let say ,|- | , -".split()

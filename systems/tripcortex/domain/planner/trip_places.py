@@ -31,6 +31,8 @@ _NEGATION: Final = re.compile(
     r"(?<!why )(?<!if )\bnot(?: to| from| in)?$|\binstead of$|\brather than(?: to| "
     r"from)?$|\b(?:was|were|been) (?:in|at)$|\bbeen to$"
 )
+# "I am in Denver": the trip starts there, if it goes somewhere else.
+_BEING: Final = ("im", "am", "stuck", "currently", "based", "now", "already", "still")
 _DEPARTURE_VERBS: Final = ("leave", "leaving", "depart", "departing", "bound", "head", "heading")
 
 
@@ -56,7 +58,8 @@ def parse_places(text: str, role: str | None = None) -> TripPlaces:
     """
     tokens = re.findall(r"@\d+|[a-z0-9]+|[,|/-]", text)
     mentions = merge_mentions(tokens, find_mentions(tokens, is_answer=role is not None))
-    mentions = _drop_redundant(tokens, [replace(each, role=_find_role(tokens, each)) for each in mentions])
+    mentions = _settle_roles([replace(each, role=_find_role(tokens, each)) for each in mentions])
+    mentions = _drop_redundant(tokens, mentions)
     joined = _join_mentions(tokens, mentions)
     named = {at for each in joined for at in range(each.start, each.end)}
     mentions = _assign_free_roles(_assign_answer_role(_name_airport(joined), role))
@@ -91,10 +94,29 @@ def _find_role(tokens: list[str], mention: Mention) -> str | None:
         return "to"
     after = tokens[mention.end : mention.end + 2]
     if after[:1] == ["out"] and after != ["out", "of"] and before in ("", "|", ","):
-        return "from"
+        return "out"
+    if before in LEADS_WEAKLY and second in _BEING:
+        return "being"
     if before in LEADS_WEAKLY:
         return "from" if "from" in tokens[max(0, at - 4) : at - 1] else "in"
     return mention.role
+
+
+def _settle_roles(mentions: list[Mention]) -> list[Mention]:
+    """Return the mentions with the roles "out" and "being" settled by the other places.
+
+    "Berlin meeting, London out on Monday" leaves from London; "London out on Monday" goes there. "I am in Denver,
+    get me to Chicago" leaves from Denver; "I am in Denver on Monday" goes there.
+    """
+    has_others = {
+        each.role: any(other.role in ("to", "in", "back_to", None) for other in mentions if other is not each)
+        for each in mentions
+    }
+    others = {"out": None, "being": "in"}
+    return [
+        replace(each, role="from" if has_others[each.role] else others[each.role]) if each.role in others else each
+        for each in mentions
+    ]
 
 
 def _is_negated(before: list[str]) -> bool:
@@ -139,6 +161,9 @@ def _assign_places(mentions: list[Mention]) -> TripPlaces:
     froms, tos, backs = _split_legs(mentions)
     if len(froms) == len(tos) == 2 and _is_same_place(froms[0], tos[1]) and _is_same_place(froms[1], tos[0]):
         return TripPlaces(froms[0], tos[0], via=via, is_there_and_back=True)
+    if len(froms) == len(tos) == 1 and _is_same_place(froms[0], tos[0]) and froms[0].start > tos[0].start:
+        # "Into Phoenix on Monday and out of Phoenix on Friday".
+        return TripPlaces(None, tos[0], via=via, is_there_and_back=True)
     if len(froms) == 1 and len(tos) == 2 and _is_same_place(froms[0], tos[1]):
         # "Boston - Austin - Boston".
         return TripPlaces(froms[0], tos[0], via=via, is_there_and_back=True)
