@@ -16,7 +16,7 @@ EXISTING: Final = compile_all(
     rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
     rf"(?<!\bbook )(?<!\breserve )(?<!\bplan )(?<!\barrange )(?<!\bbuy )\b(?:my|our|that|those|this|these|"
     rf"existing|"
-    rf"current|his|her|their) (?:(?!{NOT_TRAVEL})[\w:-]+ ){{0,4}}?(?!{NOT_TRAVEL}){NOUN}\b(?! (?:budget|costs?|class|preferences?|limit|allowance|needs?))",
+    rf"current|his|her|their) (?:(?!{NOT_TRAVEL})[\w:][\w:-]* ){{0,4}}?(?!{NOT_TRAVEL}){NOUN}\b(?! (?:budget|costs?|class|preferences?|limit|allowance|needs?))",
     rf"\bthe (?:(?!{NOT_TRAVEL})[\w:-]+ ){{0,3}}?(?:booking|reservation|pnr|e-?ticket|itinerary)s?\b(?! "
     rf"(?:at|within|less|class|fee))",
     r"\b(?:than|as) (?:booked|planned|scheduled)\b",

@@ -29,6 +29,8 @@ _PREFERRING_LEAD: Final = re.compile(
 # The employee has no preference: the carrier is neither preferred nor avoided.
 _INDIFFERENT_LEAD: Final = re.compile(
     r"\b(?:no|without)(?: \w+)? (?:preference|need)(?: for| of)?(?: the)? $|\bdont (?:need|mind) $"
+    r"|\b(?:status|miles|points|card|account|member|membership|gold|silver|platinum|lounge|number|meeting|presentation|"
+    r"visit|client|customer|project|contract|workshop) (?:with|on|of|at|from|for|is|by)(?: the)? $"
 )
 _PLACE_LEAD: Final = re.compile(r"\b(?:to|from|in|via|into|of|visit|the|book) $")
 _PHRASE_START: Final = re.compile(r"(?:^|[|,:-] |@\d+ |%[01] )$")

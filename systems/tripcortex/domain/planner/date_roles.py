@@ -39,6 +39,7 @@ _EVENT_AFTER: Final = (
     r"meeting|running|an?|the|our)\b|"
     rf"\b(?:the|my|our|a|an|for) @(\d+) (?:(?!for|to|at|from|on|in|with|and|till?|until)\w+ )?{_EVENT_NOUN}\b"
 )
+_PURPOSE: Final = rf"\b(?:for|because|since)\b(?: (?!and|then)\w+){{0,4}}? {_EVENT_NOUN}\b{_BETWEEN} @(\d+)"
 _DAYS_OF_A_TRIP: Final = 2
 # An hour by which the employee has to be there makes the day of a meeting the day of the flight.
 _HOUR_OF_ARRIVAL: Final = re.compile(
@@ -125,19 +126,14 @@ def assign_roles(marked: MarkedText, *, is_one_way: bool, is_day_trip: bool) -> 
     events = _find_events(marked)
     found, used = _anchor_neighbours(found, events)
     dropped = _find_dropped(marked, events, used)
-    loose = find_markers(_LOOSE, text) | find_markers(r"\bbetween @\d+ and @(\d+)", text)
-    loose |= find_markers(_WEEK_OF, text)
-    is_flight_day = is_day_trip or bool(_HOUR_OF_ARRIVAL.search(text) or _THAT_MORNING.search(text))
-    if not (dropped & events or is_flight_day):
-        loose |= events
-    loose |= {
-        at
-        for at, day in enumerate(found)
-        if at > 1 and at not in used and _DAY_AFTER.search(day.words.strip())
-    }
-    found = [replace(day, is_vague=True) if at in loose else day for at, day in enumerate(found)]
     adjacent = _find_adjacent(text, found)
     back = _find_back(marked, adjacent, dropped)
+    loose = _find_loose(text, found, used)
+    is_flight_day = is_day_trip or bool(_HOUR_OF_ARRIVAL.search(text) or _THAT_MORNING.search(text))
+    if not (dropped & events or is_flight_day):
+        # "Fly to Munich for a meeting on Monday, back on Tuesday" names both flights.
+        loose |= events - (find_markers(_PURPOSE, text) if is_one_way or back - events else set())
+    found = [replace(day, is_vague=True) if at in loose else day for at, day in enumerate(found)]
     either = _find_either(text, adjacent)
     # "Thursday or Friday" is one day, and which of the two is not said.
     back |= {second for first, second in either if first in back}
@@ -169,6 +165,13 @@ def _is_that_evening(text: str, at: int, found: list[Day], departure: Day) -> bo
     return one == other and bool(
         re.search(rf"@{at} (?:in the )?(?:late )?(?:evening|night|afternoon|pm)\b", text)
     )
+
+
+def _find_loose(text: str, found: list[Day], used: set[int]) -> set[int]:
+    """Return the markers of days that the words around them leave open."""
+    loose = find_markers(_LOOSE, text) | find_markers(r"\bbetween @\d+ and @(\d+)", text)
+    after = [at for at, day in enumerate(found) if at > 1 and _DAY_AFTER.search(day.words.strip())]
+    return loose | find_markers(_WEEK_OF, text) | {at for at in after if at not in used}
 
 
 # --- days that play no part ---------------------------------------------------------------------------------
@@ -268,7 +271,7 @@ def _is_same_day(one: Day, other: Day) -> bool:
 def _find_back(marked: MarkedText, adjacent: set[int], dropped: set[int]) -> set[int]:
     """Return the markers of return days."""
     text = marked.text
-    back = find_markers(rf"\b{RETURN} (?:on |the |is |at )*@(\d+)", text)
+    back = find_markers(rf"\b{RETURN} (?:on |the |is |at |early |late |morning |afternoon |evening |night |of )*@(\d+)", text)
     back |= find_markers(
         r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text
     )

@@ -87,8 +87,8 @@ _ONE_WAY: Final = re.compile(
 _ROUND: Final = re.compile(
     r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)s?|(?:a|one) return(?= (?:to|from) )|there and back(?! in "
     r"(?:a|one) day)|both "
-    r"ways)\b(?!(?: on| is)? (?:the )?(?:[@\d]|mon|tue|wed|thu|fri|sat|sun|"
-    r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|tomorrow))"
+    r"ways)\b(?!(?: on| is)? (?:the )?(?:[@\d]|evening|morning|afternoon|night|mon|tue|wed|thu|fri|sat|sun|that|same|this|one|two|three|"
+    r"four|five|six|seven|a (?:week|day)|in \w+ (?:days|weeks)|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|tomorrow))"
 )
 _STAYS: Final = (
     # A negative number: the planner asks about it.

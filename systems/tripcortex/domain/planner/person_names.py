@@ -34,6 +34,7 @@ _COMPANY: Final = re.compile(
     rf"[Ww]ife|[Hh]usband|[Ss]ister|[Bb]rother|[Cc]lient|[Dd]irector|[Aa]ssistant|-in-law),? )(?P<name>{_WORD})"
     r"(?P<rest>['’]s\b| (?:and|at|from|who|there|for)\b|(?= ?[,.;!?]| in ))"
 )
+_PLACE_LEADS: Final = frozenset("to from in into via at near around visit visiting leaving towards -> - and or the".split())
 _PERSON_LEADS: Final = frozenset(
     "meet meeting see seeing with by for and join joining host hosting colleague boss manager friend client name im "
     "i'm i’m prof ceo cfo cto director".split()
@@ -81,6 +82,9 @@ def _is_within_name(text: str, match: re.Match[str]) -> bool:
 
 def _hide_single(match: re.Match[str]) -> str:
     """Replace "June" in "June asked me"."""
+    lead = _LAST_WORD.search(match.string[: match.start()])
+    if lead is not None and lead[1].lower() in _PLACE_LEADS:
+        return match[0]
     rest = match["told"] or match["rest"]
     return f"{SOMEONE} {rest.strip()}" if _is_place_or_month(normalize_text(match["name"])) else match[0]
 

@@ -176,6 +176,9 @@ def _apply_qualifier(tokens: list[str], mention: Mention) -> Mention:
     """
     at = mention.end + (tokens[mention.end : mention.end + 1] in ([","], ["-"]))
     for name, end in _list_phrases(tokens, at):
+        if gazetteer.find_cities(name) and " " in name and not gazetteer.find_regions(name):
+            # "Boston - Mexico City" is no Boston in Mexico.
+            break
         one = gazetteer.find_airport_by_name(name)
         if one and one.airports[0] in mention.airports:
             return replace(mention, words=f"{mention.words} {name}", places=(one,), end=end)
@@ -247,6 +250,8 @@ def _match_slot(tokens: list[str], at: int) -> Mention | None:
         return None
     if tokens[at] in _NOT_PLACES | FILLERS | _BREAKS or tokens[at] in KNOWN_WORDS - {"home"}:
         return None
+    if _is_verb(tokens, at):
+        return None
     phrases = [each for each in _list_phrases(tokens, at) if not _BREAKS & set(each[0].split())]
     for name, end in phrases:
         if named := gazetteer.find_regions(name):
@@ -266,6 +271,22 @@ def _match_slot(tokens: list[str], at: int) -> Mention | None:
     if tokens[at] == "home":
         return Mention("home", (HOME,), at, at + 1)
     return _take_unknown(tokens, at)
+
+
+# "Like to request a flight": after these words, "to" leads to a verb, and before these, a verb leads to them.
+_BEFORE_A_VERB: Final = frozenset(
+    "like want need have going able hope hoping plan planning wish love prefer try trying ask ready due order how "
+    "possible have has had willing happy supposed expected required asked wants needs us me it you him her not".split()
+)
+_AFTER_A_VERB: Final = frozenset("a an the my our your some it you that if this these those us them him her".split())
+
+
+def _is_verb(tokens: list[str], at: int) -> bool:
+    """Return whether the unknown word after "to" is a verb."""
+    if tokens[at - 1] != "to" or gazetteer.find_regions(tokens[at]):
+        return False
+    following = tokens[at + 1] if at + 1 < len(tokens) else ""
+    return following in _AFTER_A_VERB or (at > 1 and tokens[at - 2] in _BEFORE_A_VERB - {"me", "us", "need"})
 
 
 def _take_unknown(tokens: list[str], at: int) -> Mention:

@@ -41,6 +41,12 @@ def _name_month(match: re.Match[str]) -> str:
     )
 
 
+def _join_date(match: re.Match[str]) -> str:
+    """Return "20 apr 2026" for "20-Apr-2026" and "20-Apr-26"."""
+    year = f" 20{match[4][-2:]}" if match[4] else ""
+    return f"{match[1]} {match[2]}{match[3]}{year}"
+
+
 def _spell_hour(match: re.Match[str]) -> str:
     """Return "8 am" for "8a" and "8a.m."."""
     minutes = f":{match[2]}" if match[2] else ""
@@ -69,6 +75,10 @@ _RULES: Final = tuple(
         (r"(?<!christmas )(?<!xmas )(?<!new years )(?<!new year )(?<!the )\beve\b", "evening"),
         (r"\b(?:tmr|tmrw|tmw|tomoz|2moro|2morrow|2mrw)\b", "tomorrow"),
         (r"\bw/c\b", "week commencing"),
+        (
+            r"\b(\d{1,2})-(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)([a-z]*)(?:-(\d{4}|\d\d)\b|\b(?! ?-))",
+            _join_date,
+        ),
         # "Flight 2 nyc", "need 2 be there", "4 me".
         (
             r"\b(flights?|fly|go|get|back|me|need|ticket|trip|going|want) 2 (?=(?!"

@@ -36,6 +36,9 @@ _SEVERAL_TRAVELLERS: Final = tuple(
         r"\bthe (?:two|three|four|five) of us\b",
         r"\b(?:party|group) of (?!one\b|1\b)\w+",
         r"\bwe (?:both|all|two|three|four) \w+|\bwe (?:\w+ ){0,2}?(?:both|all) (?:need|want|have|fly|travel)\b",
+        r"(?<!discussed )(?<!agreed )(?<!aligned )(?<!checked )(?<!confirmed )(?<!cleared )(?<!approved )(?<!arranged )"
+        r"(?<!spoke )(?<!talked )(?<!session )(?<!review )(?<!interview )(?<!appointment )(?<!working )(?<!work )(?<!time )"
+        r"(?<!training )(?<!planning )(?<!visit )(?<!kickoff )(?<!offsite )(?<!coffee )(?<!negotiations )(?<!1 )"
         r"(?<!meet )(?<!meeting )(?<!lunch )(?<!dinner )(?<!call )(?<!talk )(?<!speak )(?<!workshop "
         rf")\b(?:along |together )?with my (?:\w+ )?{_OTHER_PEOPLE}\b",
     )
