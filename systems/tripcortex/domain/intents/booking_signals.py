@@ -187,6 +187,18 @@ HYPOTHETICAL: Final = compile_all(
     r"theoretically)\b|"
     r"\bwhat would it\b.*\bcost\b"
 )
+# Words of other people, and wishes that are none yet: they never book, whatever request they name.
+NEVER_A_REQUEST: Final = compile_all(
+    r"\b(?:said|says|wrote|writes|asked|reads|read) ?\| ?(?:please |pls )?(?:book|fly|get|reserve|i |we |can|could)",
+    r"^(?:(?:so|and|but|hi|hello|,) )*(?!(?:i|we|you|they|get|just|only|please|not|have|flight|flights|seat|room|hotel|is|are|was|"
+    r"already|fully)\b)[a-z]+ (?:has |have |already |just )*booked (?!me\b|for me\b|on\b|solid|out|up)",
+    r"\b(?:my|our|his|her|the) (?:wife|husband|boss|colleague|partner|manager|assistant|friend|daughter|son|sister|brother|"
+    r"mother|father|team|intern|ceo|cfo|cto|director|client|customer|team ?mate) (?:needs|wants|requires|would like|is flying|is travelling)"
+    r"(?! (?:me|us|to (?:meet|see|talk|speak|discuss|know)))\b",
+    r"\b(?:might|may) (?:\w+ )?need\b.*\bnot (?:yet )?(?:sure|certain|clear|decided)\b|\bnot (?:yet )?(?:sure|certain) (?:yet|if i|whether i)\b",
+    r"^not (?!.*\bbut\b)(?!(?:via|with|on|before|after|later|earlier|too|more|only|sure)\b)|\bnot a flight\b|\bno flight[ ,|]|\bwithout (?:a )?flight\b",
+    r"\bi was (?:thinking|dreaming|wondering)\b.*\b(?:but|wont|not)\b",
+)
 # The trip depends on something that has not happened: the employee may want it planned already.
 CONDITIONAL: Final = compile_all(
     r"\b(?:if|once|as soon as|in case|when|unless|should) (?:the|my|our|a|their) (?:\w+ ){1,3}?(?:confirms?|agrees?|"
@@ -203,6 +215,7 @@ REQUEST_QUESTION: Final = compile_all(
 )
 # Asks what there is to book: the employee may want it booked.
 OFFER_QUESTION: Final = compile_all(
+    r"^(?:(?:please|pls|can you|could you|hi|hello|hey|,) )*(?:show me|list|compare|look up)\b",
     r"\b(?:how much (?:is|are|does|do|would|will|for|to)|how expensive|whats the (?:price|cost|fare)|what "
     r"is the (?:price|cost|fare)|price "
     r"(?:of|for)|how cheap|check (?:the )?prices?|prices? for|fares? for|what (?:does|do|would) .{1,60} "

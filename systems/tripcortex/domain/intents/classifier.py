@@ -183,6 +183,8 @@ def _decide(said: _Signals) -> Classification:
         return Classification(Intent.other)
     if said.finds(booking_signals.OTHER_TOPIC) and not (said.books and said.has_trip):
         return Classification(Intent.other)
+    if any(each.search(said.whole) for each in booking_signals.NEVER_A_REQUEST):
+        return Classification(Intent.other)
     if said.finds(booking_signals.CONDITIONAL):
         return Classification(Intent.other, BOOK_QUESTION)
     return _decide_booking(said)
@@ -193,6 +195,9 @@ def _find_strong_servicing(said: _Signals) -> Intent | None:
     if said.finds(servicing_signals.CHANGE_STRONG):
         return Intent.change
     is_new = said.finds(booking_signals.BOOK[:1]) and said.has_trip
+    is_confirmation = any(each.search(said.whole) for each in servicing_signals.CONFIRM)
+    if (is_confirmation or said.finds(servicing_signals.IS_BOOKED)) and not is_new:
+        return Intent.status
     return Intent.cancel if said.requests_any(servicing_signals.CANCEL_STRONG) and not is_new else None
 
 

@@ -62,8 +62,25 @@ CANCEL_STRONG: Final = compile_all(
     r"\b(?:get|take) me off (?:of )?(?:the|my|that|this) (?:\d|[\w:-]+ (?:flight|plane))",
     r"(?:^|please |pls |just |and |, )(?:stop|halt|pull|scrap|withdraw) (?:the|my|that|this) (?:[\w-]+ )?(?:trip|flight|travel|visit)\b",
     r"\bno longer (?:going|flying|travelling|traveling)\b",
+    r"\bno longer (?:need|want|require)\b(?! (?:an? |the |any |my )?(?:hotel|car|visa|return|bags?|room|upgrade|seat|train|taxi))",
+    r"\b(?:dont|do not|wont|doesnt|didnt) (?:need|want) .*\b(?:any ?more|any longer|after all)\b",
+    r"\b(?:cant|cannot|can not|wont) make (?!it (?:before|after|until|by|to)|the|a (?!flight|trip)|any|up|do|this work|sense)\b",
+    r"^(?:(?:please|pls|just|ok|sorry|,) )*(?:forget(?: about)?|scrap|drop|withdraw|delete|void|bin) "
+    r"(?!(?:the |about |my )*(?:hotels?|cars?|room|me|you|instructions|previous|all|everything|that i)\b)",
+    r"\b(?:is|are) (?:now )?off\b(?=.{0,12}\bcancel| ?(?:[,|]|$))",
     r"\b(?:dont|do not|wont|doesnt) (?:need|want) (?:the|my|that|this|those) (?:[\w:-]+ ){0,5}?"
     r"(?:flights?|trips?|bookings?|tickets?|reservations?|seats?)\b(?!.{0,30}\bbefore\b)",
+)
+CONFIRM: Final = compile_all(
+    r"^(?:(?:please|pls|kindly|can you|could you|hi|hello|,) )*(?:re-?)?confirm\b(?! (?:if|whether|that i can|i can|and book))",
+    r"\bany (?:news|updates?) (?:on|about|regarding|for)\b",
+)
+# A statement that something is booked; a hotel or a room may well be.
+IS_BOOKED: Final = compile_all(
+    r"(?<!hotel )(?<!room )(?<!hotels )(?<!car )(?<!table )(?<!train )(?<!accommodation )(?<!office )\b(?:is|are|was|were|has been|"
+    r"got|gets) (?:already |now |also )?booked\b(?! (?:for (?:a|the) (?:meeting|room)|solid|up|out))",
+    r"\b(?:i|we) (?:have|ve|had|got) (?!(?:a|the|my|our)? ?(?:hotel|room|car|table|meeting|train|desk))(?:(?!hotel|room|car|table|"
+    r"meeting|train|desk|\|).){0,60}\bbooked\b",
 )
 _BOOKED: Final = r"(?:flights?|trips?|bookings?|tickets?|legs?|reservations?|return|outbound|inbound|itinerary|departure|seats?)"
 CHANGE_STRONG: Final = compile_all(
@@ -76,6 +93,7 @@ CHANGE_STRONG: Final = compile_all(
     r"my flight|the flight|on my)\b",
     r"\b(?:bring|move|put|push) (?:the|my|our|that) (?:[\w:-]+ ){0,2}?(?:flight|trip|return|departure)s?\b.{0,40}\b(?:to|forward|back)\b",
     r"\bbring forward (?:the|my|our|that)\b",
+    r"\b(?:can|could|may|must|should) (?:i|we) (?:still )?(?:change|move|switch|postpone|rebook|reschedule|shift|amend)\b(?! planes?\b)",
     r"\b(?:possible|able|want|like|need|how) to (?:switch|swap|rebook|reschedule)\b(?! airlines?\b.{0,20}\bpolicy)",
     r"^(?:(?:hi|hello|hey|,) )*(?:(?:i am|im|i was|we are|were|i have been|ive been) )?(?:already )?booked "
     r"(?:to|on|for|into|from|with|via|in)\b.*\b(?:instead|change|switch|move|want|rather|earlier|later|different|another)\b",
@@ -248,7 +266,7 @@ STATUS_FIRST: Final = compile_all(
     r"manager|approver|"
     r"lead|director|finance|vp|supervisor|cfo|hr)\b.*\b(?:approve|approved|sign|signed|decide|decided|"
     r"answer|answered|"
-    r"respond|responded|reject|rejected|reply|replied|see|seen|look|looked|ok|confirm|confirmed)\b"
+    r"respond|responded|reject|rejected|reply|replied|see|seen|look|looked|ok|confirm|confirmed)\b",
 )
 STATUS_ANY: Final = compile_all(
     r"\b(?:remind|tell) me (?:when|where|what time|which)\b|\b(?:list|show|see)(?: me)? (?:everything|all|"

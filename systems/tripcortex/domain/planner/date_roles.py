@@ -271,7 +271,9 @@ def _is_same_day(one: Day, other: Day) -> bool:
 def _find_back(marked: MarkedText, adjacent: set[int], dropped: set[int]) -> set[int]:
     """Return the markers of return days."""
     text = marked.text
-    back = find_markers(rf"\b{RETURN} (?:on |the |is |at |early |late |morning |afternoon |evening |night |of )*@(\d+)", text)
+    back = find_markers(
+        rf"\b{RETURN} (?:on |the |is |at |early |late |morning |afternoon |evening |night |of )*@(\d+)", text
+    )
     back |= find_markers(
         r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text
     )

@@ -341,7 +341,10 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
         (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
         (rf"\b{D} {M} {D} {M}\b{_YEAR}", _two_days),
-        (rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{_NTH}\b(?! ?(?:am|pm|class)\b|:\d){_YEAR}", _month_then_day),
+        (
+            rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{_NTH}\b(?! ?(?:am|pm|class)\b|:\d){_YEAR}",
+            _month_then_day,
+        ),
         (
             rf"\b(?:{W} ?,? )?(?:the )?{_NTH}(?: of)? ?{M}\b{_YEAR}",
             _day_then_month,
@@ -428,7 +431,9 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         (
             rf"\bafter ({NUMBER}) {_UNIT}\b",
             _plain(
-                lambda match: days.days_after_departure(match[0], parse_number(match[1]) * _unit_days(match[2]))
+                lambda match: days.days_after_departure(
+                    match[0], parse_number(match[1]) * _unit_days(match[2])
+                )
             ),
         ),
         (r"\bthe (?:next|following) day\b", _plain(lambda match: days.days_after_departure(match[0], 1))),

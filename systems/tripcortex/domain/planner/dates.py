@@ -152,7 +152,10 @@ _STAYS: Final = (
         ),
         "week",
     ),
-    (re.compile(r"\b(?:stay(?:ing)? )?overnight\b(?! flight)(?!.{0,16}\b(?:twice|two|three|2|3)\b)"), "overnight"),
+    (
+        re.compile(r"\b(?:stay(?:ing)? )?overnight\b(?! flight)(?!.{0,16}\b(?:twice|two|three|2|3)\b)"),
+        "overnight",
+    ),
 )
 
 

@@ -34,7 +34,9 @@ _COMPANY: Final = re.compile(
     rf"[Ww]ife|[Hh]usband|[Ss]ister|[Bb]rother|[Cc]lient|[Dd]irector|[Aa]ssistant|-in-law),? )(?P<name>{_WORD})"
     r"(?P<rest>['’]s\b| (?:and|at|from|who|there|for)\b|(?= ?[,.;!?]| in ))"
 )
-_PLACE_LEADS: Final = frozenset("to from in into via at near around visit visiting leaving towards -> - and or the".split())
+_PLACE_LEADS: Final = frozenset(
+    "to from in into via at near around visit visiting leaving towards -> - and or the".split()
+)
 _PERSON_LEADS: Final = frozenset(
     "meet meeting see seeing with by for and join joining host hosting colleague boss manager friend client name im "
     "i'm i’m prof ceo cfo cto director".split()

@@ -278,7 +278,9 @@ _BEFORE_A_VERB: Final = frozenset(
     "like want need have going able hope hoping plan planning wish love prefer try trying ask ready due order how "
     "possible have has had willing happy supposed expected required asked wants needs us me it you him her not".split()
 )
-_AFTER_A_VERB: Final = frozenset("a an the my our your some it you that if this these those us them him her".split())
+_AFTER_A_VERB: Final = frozenset(
+    "a an the my our your some it you that if this these those us them him her".split()
+)
 
 
 def _is_verb(tokens: list[str], at: int) -> bool:
@@ -301,9 +303,15 @@ def _take_unknown(tokens: list[str], at: int) -> Mention:
     return Mention(" ".join(tokens[at:end]), (), at, end)
 
 
+# Abbreviations of cities that are also words: places if nothing else is.
+_SHORT_CITIES: Final = frozenset("dc la kl".split())
+
+
 def _find_stray(tokens: list[str]) -> list[Mention]:
     """Return a mention of the first words that resemble a city's name, for a text without any place."""
     for at, token in enumerate(tokens[:_MAX_STRAY_WORDS]):
+        if token in _SHORT_CITIES and _is_phrase_end(tokens, at + 1):
+            return [Mention(token, gazetteer.narrow_places(gazetteer.find_cities(token)), at, at + 1)]
         for name, end in _list_phrases(tokens, at):
             near, is_plain = gazetteer.find_similar_cities(name)
             if not near or token in _NOT_PLACES | KNOWN_WORDS:

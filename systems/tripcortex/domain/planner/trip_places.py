@@ -114,7 +114,9 @@ def _settle_roles(mentions: list[Mention]) -> list[Mention]:
     }
     others = {"out": None, "being": "in"}
     return [
-        replace(each, role="from" if has_others[each.role] else others[each.role]) if each.role in others else each
+        replace(each, role="from" if has_others[each.role] else others[each.role])
+        if each.role in others
+        else each
         for each in mentions
     ]
 
