@@ -38,7 +38,8 @@ BOOK: Final = compile_all(
     r"over|get out|get down|get up|get back|get home|visit|head|arrive|depart|leave|return|attend|reach|"
     r"land|make it to|come|present|"
     r"meet|speak|see)\b",
-    r"\b(?:would|itd|it would) be (?:great|good|nice|lovely|ideal|best|perfect|helpful) (?:to|if i (?:can|could|were able to)) "
+    r"\b(?:would|itd|it would) be (?:great|good|nice|lovely|ideal|best|perfect|helpful) (?:to|if i (?:can|"
+    r"could|were able to)) "
     r"(?:be|get|fly|go|leave|travel|arrive|have)\b",
     r"\b(?:need|want|got|have|must|gotta|like|looking|hoping|wish|wanna)(?: to| ?ta) (?:\w+ )?(?:fly|"
     r"travel|be in|be at|be there|get to|get "
@@ -46,7 +47,8 @@ BOOK: Final = compile_all(
 )
 # A new flight without a verb: "a flight to Rome tomorrow".
 BOOK_PHRASE: Final = compile_all(
-    r"(?:^|(?<= - )|(?<= : ))(?:(?:please|pls|hi|hello|hey|,|and|then|now|also|ok) )*(?:one|1)?(?:a |an |the |some )?(?:(?!my|"
+    r"(?:^|(?<= - )|(?<= : ))(?:(?:please|pls|hi|hello|hey|,|and|then|now|also|ok) )*(?:one|1)?(?:a |an |"
+    r"the |some )?(?:(?!my|"
     r"your|our|that|this)[\w-]+ ){0,4}?"
     r"(?:flights?|tickets?|one ?-? ?way|round ?-? ?trip|day ?trip|trip|single|return)\b",
 )
@@ -88,19 +90,29 @@ NOT_A_REQUEST: Final = compile_all(
     r"only\b|\bonly a draft\b|"
     r"\b(?:book|reserve|buy) nothing\b|\bno flights? (?:please|needed|required|necessary|for me)\b",
     # Somebody or something else flies.
-    r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|what|which|who|that|it|there|here|one|everything|everyone)\b)"
-    r"(?:(?:my|our|the|a) )?[a-z]+(?: [a-z]+)? (?:flies|is flying|travels|is travelling|is traveling|goes|is going|will fly|"
+    r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|what|which|who|that|it|there|here|one|everything|"
+    r"everyone)\b)"
+    r"(?:(?:my|our|the|a) )?[a-z]+(?: [a-z]+)? (?:flies|is flying|travels|is travelling|is traveling|goes|"
+    r"is going|will fly|"
     r"flew|has flown) (?:to|from|back|home|on|over|out|with)\b",
-    r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|id|it|that|this|what|who|which|there|one|he or she)\b)[a-z]+(?: [a-z]+)? "
-    r"(?:wants|needs|has|would like|plans|intends|is planning|is supposed|is due|is hoping|will have) to (?:fly|go|travel|be|get|visit|leave)\b",
-    r"\b(?:tell|ask|remind|let|get|have) (?!me\b|us\b|you\b|a\b|the\b|my (?:flight|ticket|trip))[a-z]+(?: [a-z]+)? (?:to )?(?:book|reserve|buy)\b",
-    r"\b(?:parcel|package|shipment|samples?|spare parts?|suitcase|luggage|documents?|equipment|machine|prototype|goods|"
-    r"freight|cargo|letter|crate)s? (?:has|have|needs?|must|should|is|are|will) (?:to )?(?:be )?(?:flown|sent|shipped|"
+    r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|id|it|that|this|what|who|which|there|one|he or "
+    r"she)\b)[a-z]+(?: [a-z]+)? "
+    r"(?:wants|needs|has|would like|plans|intends|is planning|is supposed|is due|is hoping|will have) to "
+    r"(?:fly|go|travel|be|get|visit|leave)\b",
+    r"\b(?:tell|ask|remind|let|get|have) (?!me\b|us\b|you\b|a\b|the\b|my (?:flight|ticket|trip))[a-z]+(?: "
+    r"[a-z]+)? (?:to )?(?:book|reserve|buy)\b",
+    r"\b(?:parcel|package|shipment|samples?|spare parts?|suitcase|luggage|documents?|equipment|machine|"
+    r"prototype|goods|"
+    r"freight|cargo|letter|crate)s? (?:has|have|needs?|must|should|is|are|will) (?:to )?(?:be )?(?:flown|"
+    r"sent|shipped|"
     r"delivered|fly|go|get|transported|moved)\b",
-    r"\b(?:will|ill|shall|i can) let you know\b|\bmaybe i(?:ll)?\b.*\bmaybe\b|\bi (?:may|might) or (?:may|might) not\b|"
+    r"\b(?:will|ill|shall|i can) let you know\b|\bmaybe i(?:ll)?\b.*\bmaybe\b|\bi (?:may|might) or (?:may|"
+    r"might) not\b|"
     r"\b(?:havent|not) (?:yet )?decided (?:yet )?(?:if|whether)\b|\bare you \w+ing\b",
-    r"\bno flights? (?:to|from)\b.*\b(?:after all|any ?more|then|sorry|please)\b|\brather not (?:fly|go|travel)\b|\b(?:im|i am) not (?:flying|"
-    r"going|travel?ling)\b|\bi (?:wont|will not) (?:fly|go|travel|be flying)\b(?! (?:on|with|via|economy|business))",
+    r"\bno flights? (?:to|from)\b.*\b(?:after all|any ?more|then|sorry|please)\b|\brather not (?:fly|go|"
+    r"travel)\b|\b(?:im|i am) not (?:flying|"
+    r"going|travel?ling)\b|\bi (?:wont|will not) (?:fly|go|travel|be flying)\b(?! (?:on|with|via|economy|"
+    r"business))",
     r"\bhold off\b|\bnot yet sure (?:if|whether) i\b|\bdont do anything\b|\bdo nothing\b|\bjust (?:a "
     r")?price check\b",
 )
@@ -189,25 +201,33 @@ HYPOTHETICAL: Final = compile_all(
 )
 # Words of other people, and wishes that are none yet: they never book, whatever request they name.
 NEVER_A_REQUEST: Final = compile_all(
-    r"\b(?:said|says|wrote|writes|asked|reads|read) ?\| ?(?:please |pls )?(?:book|fly|get|reserve|i |we |can|could)",
-    r"^(?:(?:so|and|but|hi|hello|,) )*(?!(?:i|we|you|they|get|just|only|please|not|have|flight|flights|seat|room|hotel|is|are|was|"
+    r"\b(?:said|says|wrote|writes|asked|reads|read) ?\| ?(?:please |pls )?(?:book|fly|get|reserve|i |we |"
+    r"can|could)",
+    r"^(?:(?:so|and|but|hi|hello|,) )*(?!(?:i|we|you|they|get|just|only|please|not|have|flight|flights|"
+    r"seat|room|hotel|is|are|was|"
     r"already|fully)\b)[a-z]+ (?:has |have |already |just )*booked (?!me\b|for me\b|on\b|solid|out|up)",
-    r"\b(?:my|our|his|her|the) (?:wife|husband|boss|colleague|partner|manager|assistant|friend|daughter|son|sister|brother|"
-    r"mother|father|team|intern|ceo|cfo|cto|director|client|customer|team ?mate) (?:needs|wants|requires|would like|is flying|is travelling)"
+    r"\b(?:my|our|his|her|the) (?:wife|husband|boss|colleague|partner|manager|assistant|friend|daughter|"
+    r"son|sister|brother|"
+    r"mother|father|team|intern|ceo|cfo|cto|director|client|customer|team ?mate) (?:needs|wants|requires|"
+    r"would like|is flying|is travelling)"
     r"(?! (?:me|us|to (?:meet|see|talk|speak|discuss|know)))\b",
-    r"\b(?:might|may) (?:\w+ )?need\b.*\bnot (?:yet )?(?:sure|certain|clear|decided)\b|\bnot (?:yet )?(?:sure|certain) (?:yet|if i|whether i)\b",
-    r"^not (?!.*\bbut\b)(?!(?:via|with|on|before|after|later|earlier|too|more|only|sure)\b)|\bnot a flight\b|\bno flight[ ,|]|\bwithout (?:a )?flight\b",
+    r"\b(?:might|may) (?:\w+ )?need\b.*\bnot (?:yet )?(?:sure|certain|clear|decided)\b|\bnot (?:yet "
+    r")?(?:sure|certain) (?:yet|if i|whether i)\b",
+    r"^not (?!.*\bbut\b)(?!(?:via|with|on|before|after|later|earlier|too|more|only|sure)\b)|\bnot a "
+    r"flight\b|\bno flight[ ,|]|\bwithout (?:a )?flight\b",
     r"\bi was (?:thinking|dreaming|wondering)\b.*\b(?:but|wont|not)\b",
 )
 # The trip depends on something that has not happened: the employee may want it planned already.
 CONDITIONAL: Final = compile_all(
-    r"\b(?:if|once|as soon as|in case|when|unless|should) (?:the|my|our|a|their) (?:\w+ ){1,3}?(?:confirms?|agrees?|"
+    r"\b(?:if|once|as soon as|in case|when|unless|should) (?:the|my|our|a|their) (?:\w+ "
+    r"){1,3}?(?:confirms?|agrees?|"
     r"says? yes|approves?|signs?|accepts?|decides?|goes ahead|allows?|go through|goes through)\b|"
     r"\b(?:depending on|subject to) (?:the|my|our) \w+",
 )
 # A question that asks for a flight: "is there any chance to fly to Rome?"
 REQUEST_QUESTION: Final = compile_all(
-    r"\b(?:is|are) there (?:any |a |some )?(?:chance|way|possibility) (?:to|of|that|for|you|i|we)\b|\bdo you think (?:you|i|we) (?:could|can|might)\b|\b(?:is|would) "
+    r"\b(?:is|are) there (?:any |a |some )?(?:chance|way|possibility) (?:to|of|that|for|you|i|we)\b|\bdo "
+    r"you think (?:you|i|we) (?:could|can|might)\b|\b(?:is|would) "
     r"it (?:be )?possible to "
     r"(?:book|fly|get|go|travel|arrange|have)\b|\b(?:will|would|could|can) you\b|\b(?:can|could|may) (?:i|"
     r"we) (?:please )?(?:get|have|book|"

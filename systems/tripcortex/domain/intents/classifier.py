@@ -162,12 +162,7 @@ def _decide(said: _Signals) -> Classification:
         or said.finds(booking_signals.TEXT_TASK)
     ):
         return Classification(Intent.other)
-    if said.requests_any(servicing_signals.CANCEL_START) and not said.finds(policy_signals.POLICY_ASK):
-        return Classification(Intent.cancel)
-    if said.requests_any(servicing_signals.CHANGE_START) and not said.finds(policy_signals.POLICY_ASK):
-        return Classification(Intent.change)
-    asks_policy = said.is_question and said.finds(policy_signals.POLICY_ASK)
-    if not asks_policy and (found := _find_strong_servicing(said)):
+    if found := _find_strong_servicing(said):
         return Classification(found)
     asks_rule = said.is_question and (
         said.finds(policy_signals.POLICY_ASK) or said.finds(policy_signals.RULE)
@@ -177,21 +172,33 @@ def _decide(said: _Signals) -> Classification:
         return Classification(found)
     if booking_signals.INJECTION.match(said.whole):
         return Classification(Intent.other, BOOK_QUESTION if said.has_trip else None)
-    if said.is_negated and not (said.finds(booking_signals.BOOK[:1]) and said.has_trip):
-        return Classification(Intent.other)
-    if _is_other_service(said) or said.finds(booking_signals.HYPOTHETICAL):
-        return Classification(Intent.other)
-    if said.finds(booking_signals.OTHER_TOPIC) and not (said.books and said.has_trip):
-        return Classification(Intent.other)
-    if any(each.search(said.whole) for each in booking_signals.NEVER_A_REQUEST):
+    if _is_no_request(said):
         return Classification(Intent.other)
     if said.finds(booking_signals.CONDITIONAL):
         return Classification(Intent.other, BOOK_QUESTION)
     return _decide_booking(said)
 
 
+def _is_no_request(said: _Signals) -> bool:
+    """Return whether the words ask for something else than a flight, for nothing, or not to book."""
+    if said.is_negated and not (said.finds(booking_signals.BOOK[:1]) and said.has_trip):
+        return True
+    if _is_other_service(said) or said.finds(booking_signals.HYPOTHETICAL):
+        return True
+    if said.finds(booking_signals.OTHER_TOPIC) and not (said.books and said.has_trip):
+        return True
+    return any(each.search(said.whole) for each in booking_signals.NEVER_A_REQUEST)
+
+
 def _find_strong_servicing(said: _Signals) -> Intent | None:
     """Return the intent of words that are about an existing booking, whatever trip they name."""
+    if not said.finds(policy_signals.POLICY_ASK):
+        if said.requests_any(servicing_signals.CANCEL_START):
+            return Intent.cancel
+        if said.requests_any(servicing_signals.CHANGE_START):
+            return Intent.change
+    elif said.is_question:
+        return None
     if said.finds(servicing_signals.CHANGE_STRONG):
         return Intent.change
     is_new = said.finds(booking_signals.BOOK[:1]) and said.has_trip

@@ -16,10 +16,12 @@ from tripcortex.domain.planner.gazetteer import read_table
 from tripcortex.domain.planner.text_normalization import normalize_text
 
 _AVOIDING_LEAD: Final = re.compile(
-    r"\b(?:not|no|avoid(?:ing)?|except(?: for)?|anything but|any ?(?:one|body|thing|airline|carrier|flight)?s? (?:except|but)"
+    r"\b(?:not|no|avoid(?:ing)?|except(?: for)?|anything but|any ?(?:one|body|thing|airline|carrier|"
+    r"flight)?s? (?:except|but)"
     r"|all but|never|without|other "
     r"than|hate|skip"
-    r"|dont (?:want|like|book|put me)|rather not|apart from|fan of|nothing on)(?: (?:to|on|with|by|fly|flying|use|the|book|take))* $"
+    r"|dont (?:want|like|book|put me)|rather not|apart from|fan of|nothing on)(?: (?:to|on|with|by|fly|"
+    r"flying|use|the|book|take))* $"
 )
 _PREFERRING_LEAD: Final = re.compile(
     r"\b(?:prefer(?:ably|ring|red|ence)?(?: is| "
@@ -29,20 +31,22 @@ _PREFERRING_LEAD: Final = re.compile(
 # The employee has no preference: the carrier is neither preferred nor avoided.
 _INDIFFERENT_LEAD: Final = re.compile(
     r"\b(?:no|without)(?: \w+)? (?:preference|need)(?: for| of)?(?: the)? $|\bdont (?:need|mind) $"
-    r"|\b(?:status|miles|points|card|account|member|membership|gold|silver|platinum|lounge|number|meeting|presentation|"
+    r"|\b(?:status|miles|points|card|account|member|membership|gold|silver|platinum|lounge|number|meeting|"
+    r"presentation|"
     r"visit|client|customer|project|contract|workshop) (?:with|on|of|at|from|for|is|by)(?: the)? $"
 )
 _PLACE_LEAD: Final = re.compile(r"\b(?:to|from|in|via|into|of|visit|the|book) $")
 _PHRASE_START: Final = re.compile(r"(?:^|[|,:-] |@\d+ |%[01] )$")
 _PHRASE_END: Final = re.compile(
     r" *(?:$|[|,]|@\d)| (?:y|only|pls|please|if (?:poss|possible|available|you can)|preferred|ideally|or|and|"
-    r"for (?:me|both)|both ways|all the way|as usual|would be (?:good|great|nice|best|perfect|ideal|my choice))\b"
+    r"for (?:me|both)|both ways|all the way|as usual|would be (?:good|great|nice|best|perfect|ideal|my "
+    r"choice))\b"
 )
 _OPENING_AFTER: Final = re.compile(r" (?:to|from|out of|into|back|there|home|out|return)\b")
 _CODE_CHARS: Final = 2
 _CODE_WORDS: Final = frozenset(
-    "as at am so is us to my it id hi ok me or in no be we he do go up by an if of on pm re de si "
-    "og ps ut bi tr tc tm ms mr dr vs un al el la lo ta ss ex ye ya yo hm ha oh uk eu tv pc".split()
+    "as at am so is us to my it id hi ok me or in no be we he do go up by an if of on pm re de si og ps "
+    "ut bi tr tc tm ms mr dr vs un al el la lo ta ss ex ye ya yo hm ha oh uk eu tv pc".split()
 )
 # Short names that are everyday words: a carrier only directly after one of a few words.
 _WORD_NAMES: Final = frozenset(

@@ -26,7 +26,8 @@ _EVENT_NOUN: Final = (
     r"(?:meetings?|conference|workshop|event|appointment|interview|summit|training|wedding|seminar|trade "
     r"(?:show|fair)|fair|offsite|congress|convention|symposium|expo|exhibition|forum|hackathon|"
     r"kick ?-?off|audit|demo|presentation|pitch|hearing|ceremony|course|retreat|gala|award|exam|review|"
-    r"keynote|talk|speech|go ?-?live|launch|inspection|deadline|session|webinar|roadshow|town ?hall|agm|negotiations?)"
+    r"keynote|talk|speech|go ?-?live|launch|inspection|deadline|session|webinar|roadshow|town ?hall|agm|"
+    r"negotiations?)"
 )
 # The words between an event and its day, up to a word of the flight.
 _BETWEEN: Final = (
@@ -35,7 +36,8 @@ _BETWEEN: Final = (
 )
 _EVENT: Final = rf"\b{_EVENT_NOUN}\b{_BETWEEN} @(\d+)"
 _EVENT_AFTER: Final = (
-    r"\b(?:on )?@(\d+) (?:im|i am|ill be|i will be|we are|i have|ive got|theres|there is) (?:giving|speaking|presenting|attending|hosting|"
+    r"\b(?:on )?@(\d+) (?:im|i am|ill be|i will be|we are|i have|ive got|theres|there is) (?:giving|"
+    r"speaking|presenting|attending|hosting|"
     r"meeting|running|an?|the|our)\b|"
     rf"\b(?:the|my|our|a|an|for) @(\d+) (?:(?!for|to|at|from|on|in|with|and|till?|until)\w+ )?{_EVENT_NOUN}\b"
 )
@@ -46,7 +48,8 @@ _HOUR_OF_ARRIVAL: Final = re.compile(
     r"\b(?:arriv\w*|be (?:there|in|at)|land|get (?:there|in)|reach)\b[^|@]{0,30}\b(?:by|before) \d"
 )
 _THAT_MORNING: Final = re.compile(
-    r"\b(?:fly|flying|go|going|travel|leave|out|there)\b[^|@]{0,25}\b(?:that|the same) (?:very )?(?:morning|day|afternoon|evening)\b"
+    r"\b(?:fly|flying|go|going|travel|leave|out|there)\b[^|@]{0,25}\b(?:that|the same) (?:very "
+    r")?(?:morning|day|afternoon|evening)\b"
 )
 _LEAVING: Final = (
     r"\b(?:fly|flying|leave|leaving|depart|departing|departure|out|outbound|going|go|travel|travell?ing)"
@@ -187,8 +190,8 @@ def _find_events(marked: MarkedText) -> set[int]:
 def _anchor_neighbours(found: list[Day], events: set[int]) -> tuple[list[Day], set[int]]:
     """Count "the day before" and "the day after" from the event that is named before them.
 
-    Without an event, "the night before" is that before the day named last. Return the days, and the markers of
-    those that were counted; the days that they were counted from become events.
+    Without an event, "the night before" is that before the day named last. Return the days, and the
+    markers of those that were counted; the days that they were counted from become events.
     """
     used: set[int] = set()
     done = list(found)
@@ -282,7 +285,8 @@ def _find_back(marked: MarkedText, adjacent: set[int], dropped: set[int]) -> set
     back |= find_markers(r"\bdown (?:on )?@\d+[^@]*\bup (?:again )?(?:on )?@(\d+)", text)
     # "Arrive on the 19th, leave on the 21st", "fly in on Monday and out on Tuesday".
     back |= find_markers(
-        r"\b(?:arriv\w+|land|landing|get in)(?: (?!leav|depart|back)\w+){0,6} @\d+[^@]*\b(?:leav|depart)\w*(?: \w+){0,6} @(\d+)",
+        r"\b(?:arriv\w+|land|landing|get in)(?: (?!leav|depart|back)\w+){0,6} @\d+[^@]*\b(?:leav|"
+        r"depart)\w*(?: \w+){0,6} @(\d+)",
         text,
     )
     back |= find_markers(

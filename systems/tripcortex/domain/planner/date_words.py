@@ -42,7 +42,8 @@ _WEEKS_OF_MONTH: Final = ("first", "second", "third", "fourth", "last")
 _NTH_WEEKDAY: Final = f"({'|'.join(_WEEKS_OF_MONTH)})"
 _NUMBERS: Final = re.compile(r"(?<![\d$€£/.])(\d{1,2})[/-](\d{1,2})(?=[/-]\d{2,4}(?![\d/])|(?![\d/-]))")
 _NAMED_WEEK: Final = re.compile(
-    rf"(?:\b{W}s? ?,? ?)?(?<!end of )(?<!beginning of )(?<!start of )(?<!middle of )\b(?:on |in |of )?(?:the )?"
+    rf"(?:\b{W}s? ?,? ?)?(?<!end of )(?<!beginning of )(?<!start of )(?<!middle of )\b(?:on |in |of "
+    rf")?(?:the )?"
     rf"(?P<name>next week(?! after)|this week|week after next)\b(?P<after>(?: on)?(?: ,)? {W})?"
 )
 _MONTH_OF_DAY: Final = re.compile(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{M})\b")
@@ -98,7 +99,7 @@ def _infer_order(text: str) -> bool | None:
 
 
 def _spread_week(text: str) -> str:
-    """Return the text with the week at each weekday that has it from another: "next week: Wednesday to Friday"."""
+    """Return the text with the week at each weekday that shares it: "next week: Wednesday to Friday"."""
     week = _NAMED_WEEK.search(text)
     if week is None or week["after"]:
         return text
@@ -118,8 +119,8 @@ def _spread_week(text: str) -> str:
 def _spread_month(text: str) -> str:
     """Return the text with its only month at each day without one: "the 3rd, back on 7 June".
 
-    A smaller number before it is of that month, a larger one of the month before: "the 28th, back on 2 June". A
-    smaller number after it stays as it is if it is a return: "28 May, back the 2nd".
+    A smaller number before it is of that month, a larger one of the month before: "the 28th, back on 2
+    June". A smaller number after it stays as it is if it is a return: "28 May, back the 2nd".
     """
     months = list(_MONTH_OF_DAY.finditer(text))
     if len(months) != 1:
@@ -320,7 +321,8 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         (r"(?<![\d$€£/.])(\d{1,2})(/)(\d{1,2})()(?![\d/])", _numeric),
         (r"(?<![\d$€£/.])(\d{1,2})\.? ?- ?(\d{1,2})\.(\d{1,2})\.?(\d{4})?(?![\d/.])", _dotted_range),
         (
-            rf"\b(?:(?P<side>(?:the )?(?:day|night|evening) (?:before|after)|the eve of) )(?P<holiday>{HOLIDAY_NAMES})\b",
+            rf"\b(?:(?P<side>(?:the )?(?:day|night|evening) (?:before|after)|the eve of) "
+            rf")(?P<holiday>{HOLIDAY_NAMES})\b",
             _plain(_holiday),
         ),
         (rf"\b(?P<side>)(?P<holiday>{HOLIDAY_NAMES})\b", _plain(_holiday)),
@@ -332,7 +334,8 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         ),
         # One of several days, and the words do not say which.
         (
-            rf"\b(?:(?:any ?day|any ?time|some ?time|some day) )?(?:between|either) (?:the )?{D}(?: of)?(?: and | or |-)"
+            rf"\b(?:(?:any ?day|any ?time|some ?time|some day) )?(?:between|either) (?:the )?{D}(?: "
+            rf"of)?(?: and | or |-)"
             rf"(?:the )?{D}(?: of)? {M}\b",
             _either_of_month,
         ),
@@ -475,7 +478,8 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             _plain(lambda match: days.vague_day(match[0])),
         ),
         (
-            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas|xmas|easter|thanksgiving|new years?|diwali|eid|ramadan|"
+            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas|xmas|easter|thanksgiving|"
+            r"new years?|diwali|eid|ramadan|"
             r"(?:chinese|lunar) new year|golden week|ascension|pentecost|whitsun|hanukkah|passover)\b",
             _plain(lambda match: days.vague_day(match[0])),
         ),

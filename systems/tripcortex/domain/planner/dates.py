@@ -85,10 +85,13 @@ _ONE_WAY: Final = re.compile(
     r"(?: flight| trip)?|no (?:flight|way) back|(?:wont|not) be (?:coming|flying) back|not a return)\b"
 )
 _ROUND: Final = re.compile(
-    r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)s?|(?:a|one) return(?= (?:to|from) )|there and back(?! in "
+    r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)s?|(?:a|one) return(?= "
+    r"(?:to|from) )|there and back(?! in "
     r"(?:a|one) day)|both "
-    r"ways)\b(?!(?: on| is)? (?:the )?(?:[@\d]|evening|morning|afternoon|night|mon|tue|wed|thu|fri|sat|sun|that|same|this|one|two|three|"
-    r"four|five|six|seven|a (?:week|day)|in \w+ (?:days|weeks)|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|tomorrow))"
+    r"ways)\b(?!(?: on| is)? (?:the )?(?:[@\d]|evening|morning|afternoon|night|mon|tue|wed|thu|fri|sat|sun|"
+    r"that|same|this|one|two|three|"
+    r"four|five|six|seven|a (?:week|day)|in \w+ (?:days|weeks)|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|"
+    r"dec|next|tomorrow))"
 )
 _STAYS: Final = (
     # A negative number: the planner asks about it.
@@ -124,8 +127,10 @@ _STAYS: Final = (
             r"afternoon)\b|\bday ?-?(?:trip|return)\b|\bfor the day\b(?! after)|\bback in (?:a|one|the "
             r"same) day\b|"
             r"\bthere and back in "
-            r"(?:a|one) day\b|\b(?:out|there) and back(?: again)?(?= (?:on )?(?:this |next |the )?(?:\d|mon|tue|wed|thu|fri|sat|sun|"
-            r"tomorrow|today))|\b(?:back|home|return(?:ing)?) (?:on )?that (?:same )?(?:evening|night|day|afternoon)\b"
+            r"(?:a|one) day\b|\b(?:out|there) and back(?: again)?(?= (?:on )?(?:this |next |the )?(?:\d|"
+            r"mon|tue|wed|thu|fri|sat|sun|"
+            r"tomorrow|today))|\b(?:back|home|return(?:ing)?) (?:on )?that (?:same )?(?:evening|night|day|"
+            r"afternoon)\b"
         ),
         "same",
     ),
@@ -162,8 +167,10 @@ _STAYS: Final = (
 # Without another day, the evening is that of the departure.
 _BACK_BY_NIGHT: Final = re.compile(
     r"\b(?:last|late|latest|evening) (?:one |flight |plane )?(?:back|home)\b|"
-    r"\b(?:back|home|return(?:ing)?|down|fly(?:ing)? back)(?: home| again)? (?:(?:in the (?:late )?|that |the same |at |by )"
-    r"(?:evening|night|afternoon|late afternoon)|(?:on )?the (?:last|late|evening) (?:flight|plane|one)|(?:at |by |around )?\d{1,2}(?::\d\d)? ?pm)\b"
+    r"\b(?:back|home|return(?:ing)?|down|fly(?:ing)? back)(?: home| again)? (?:(?:in the (?:late )?|that |"
+    r"the same |at |by )"
+    r"(?:evening|night|afternoon|late afternoon)|(?:on )?the (?:last|late|evening) (?:flight|plane|one)|"
+    r"(?:at |by |around )?\d{1,2}(?::\d\d)? ?pm)\b"
 )
 _THERE_AND_BACK: Final = re.compile(
     r"^[^@]*\b(?:to|there|out) (?:[a-z ]+ )?and back (?:again )?(?:on )?@0[^@]*$"

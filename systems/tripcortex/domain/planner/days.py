@@ -205,7 +205,7 @@ def day_of_month(words: str, day: int, of_week: int | None = None, months: int |
         ]
         if of_week is not None:
             # "Sunday the 19th" may be that of next month.
-            found = _on_weekday(found[:_MONTHS_OF_A_WEEKDAY], of_week)[:1] or found
+            found = list(_on_weekday(found[:_MONTHS_OF_A_WEEKDAY], of_week))[:1] or found
         many = 2 if after is None and found[:1] == [today] and of_week is None else 1
         return _on_weekday(found[:many], of_week)
 

@@ -110,7 +110,8 @@ def _check_deadline(parsed: ParsedRequest, route: _Route) -> Question | None:
         return None
     before = route.departure - timedelta(days=1)
     text = (
-        f"A flight that arrives in {route.destination.name} on {_format_day(route.departure)} may leave the day before. "
+        f"A flight that arrives in {route.destination.name} on {_format_day(route.departure)} may leave "
+        f"the day before. "
         "On which day do you leave?"
         if parsed.arrives
         else f"No flight on {_format_day(route.departure)} is in {route.destination.name} by "
@@ -216,7 +217,8 @@ def _format_limit_note(limit: Money | None) -> tuple[str, ...]:
     text = (
         f"I do not apply your limit of {limit.amount} {limit.currency}: fares are in US dollars."
         if limit.currency
-        else f"I do not apply your limit of {limit.amount}, because it has no currency: fares are in US dollars."
+        else f"I do not apply your limit of {limit.amount}, because it has no currency: fares are in US "
+        f"dollars."
     )
     return (f"{text} Compare the prices before you choose.",)
 
@@ -371,7 +373,10 @@ def _check_time(
         text = f"It is {now:%H:%M} already, too late for that flight today. On which day do you leave?"
         return Question(text, ("departure_date",))
     if _may_be_today(parsed.departure, day, now.date()) and parsed.part:
-        text = f"“{parsed.departure.words.strip()}” can be today or {_format_day(day)}. On which day do you leave?"
+        text = (
+            f"“{parsed.departure.words.strip()}” can be today or {_format_day(day)}. On which day do "
+            f"you leave?"
+        )
         return Question(text, ("departure_date",), (now.date().isoformat(), day.isoformat()))
     return day
 

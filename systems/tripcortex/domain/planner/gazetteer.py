@@ -1,9 +1,9 @@
 """Lookup of places: cities with their airports, airports by code and name, states and countries.
 
 Cities with much traffic come from `metropolitan.csv`, with their airports in order; those with one smaller
-airport from `regional_airports.csv`, which names codes of `airportsdata`. The package knows all 7,800 IATA codes,
-but most are small airfields, and no data set says which airport is a city's main one: the planner asks before it
-uses a city that only the package knows.
+airport from `regional_airports.csv`, which names codes of `airportsdata`. The package knows all 7,800 IATA
+codes, but most are small airfields, and no data set says which airport is a city's main one: the planner
+asks before it uses a city that only the package knows.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ MAX_NAME_WORDS: Final = 4
 MAX_CHOICES: Final = 6
 # Words and names of people that are one typo away from the name of a city, and are none.
 NO_TYPOS: Final = frozenset(
-    "based campaign medal create parish urban naval median parts noise leads monster jerry susan parks helen terry "
-    "cargo victorian justin siege perry aaron radar breast settle sultan pairs clerk bases seeds ranch faint clarke "
-    "ports elena palms rhode clara alexandra berry fatal crest clare genera bacon plague bedford brett dalton megan "
-    "merry brent peaking conception tunes basil lilly jasper neville gerry proto sedan basal deeds merlin clint sonia "
-    "killings berger siberia berth wander recipe rancho damian splits split tanya helene ville muster apron auguste "
-    "weeds banning knocks poking ellington perch marcia hilly tunic layton salts salty maris tricky helens austen "
-    "chilly dustin canning glint logos billing columbian salsa crate pristine fling flirt turing payton jerseys "
-    "kristina august mason manning irving camping party paper price pairing parting parent prior prior's period "
-    "lease later latter dollar dollars banker bonds bands lines liner miles males mails males rooms roomy".split()
+    "based campaign medal create parish urban naval median parts noise leads monster jerry susan parks "
+    "helen terry cargo victorian justin siege perry aaron radar breast settle sultan pairs clerk bases "
+    "seeds ranch faint clarke ports elena palms rhode clara alexandra berry fatal crest clare genera "
+    "bacon plague bedford brett dalton megan merry brent peaking conception tunes basil lilly jasper "
+    "neville gerry proto sedan basal deeds merlin clint sonia killings berger siberia berth wander recipe "
+    "rancho damian splits split tanya helene ville muster apron auguste weeds banning knocks poking "
+    "ellington perch marcia hilly tunic layton salts salty maris tricky helens austen chilly dustin "
+    "canning glint logos billing columbian salsa crate pristine fling flirt turing payton jerseys "
+    "kristina august mason manning irving camping party paper price pairing parting parent prior prior's "
+    "period lease later latter dollar dollars banker bonds bands lines liner miles males mails males "
+    "rooms roomy".split()
 )
 # Countries where people name the state rather than the country.
 _COUNTRIES_WITH_REGIONS: Final = ("AU", "CA", "GB", "US")

@@ -10,7 +10,8 @@ from typing import Final
 
 _NAME: Final = r"[^\W\d_][\w.'’-]*"
 _NOT_A_NAME: Final = (
-    r"(?:to|from|in|on|for|by|at|is|are|am|and|or|the|a|my|i|i'm|i'd|we|can|could|would|please|need|book|fly|get|"
+    r"(?:to|from|in|on|for|by|at|is|are|am|and|or|the|a|my|i|i'm|i'd|we|can|could|would|please|need|book|"
+    r"fly|get|"
     r"flight|flights|back|return|returning|one|next|this|tomorrow|today|via|with|not|no|"
     r"mon|tue|wed|thu|fri|sat|sun|\w+day|morning|afternoon|evening)"
 )
@@ -28,7 +29,8 @@ _SHORT_GREETING: Final = re.compile(
     re.IGNORECASE,
 )
 _CLOSING: Final = re.compile(
-    r"(?:^|[\s,.!?;)–—-])(?:(?:many |with |my )?(?:thanks|thank you|thx|tnx|cheers|ta|obrigad[oa]|gracias|merci|"
+    r"(?:^|[\s,.!?;)–—-])(?:(?:many |with |my )?(?:thanks|thank you|thx|tnx|cheers|ta|obrigad[oa]|gracias|"
+    r"merci|"
     r"danke|grazie|asante|tack|arigato|dank[ue]?)(?: (?:so much|very much|a (?:lot|million|bunch|ton)|again|"
     r"in advance|indeed|kindly|muchly|for (?:your|the|any) help|for (?:your |the )?assistance|"
     r"and (?:best|kind)? ?regards|team|all|guys|both))*|"

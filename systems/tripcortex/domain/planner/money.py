@@ -84,8 +84,8 @@ _SPELLED_NUMBERS: Final = (
     {
         word: number
         for number, word in enumerate(
-            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-            "seventeen eighteen nineteen".split()
+            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+            "fifteen sixteen seventeen eighteen nineteen".split()
         )
     }
     | {
@@ -96,20 +96,24 @@ _SPELLED_NUMBERS: Final = (
 )
 _UNIT: Final = "|".join(_SPELLED_NUMBERS)
 _SPELLED: Final = re.compile(
-    rf"\b(?:(?:{_UNIT})[ -])+(?:hundred|thousand|grand)(?:(?: and)?[ -](?:{_UNIT}|hundred|thousand)\b(?! (?:nights?|days?|weeks?)))*"
+    rf"\b(?:(?:{_UNIT})[ -])+(?:hundred|thousand|grand)(?:(?: and)?[ -](?:{_UNIT}|hundred|thousand)\b(?! "
+    rf"(?:nights?|days?|weeks?)))*"
 )
 # "Do not spend more than" is a limit, and no minimum.
 _EACH_WAY: Final = re.compile(
     r"^(?: max)? (?:each way|per (?:leg|direction|way))\b| (?:each way|per (?:leg|direction|way)) "
 )
 _NOT_MORE: Final = re.compile(
-    r"\b(?:dont|do not|not|nothing|never|cant|cannot|shouldnt|should not|mustnt|must not|wont|without|doesnt|no)"
+    r"\b(?:dont|do not|not|nothing|never|cant|cannot|shouldnt|should not|mustnt|must not|wont|without|"
+    r"doesnt|no)"
     r"(?: (?!\d)\w+){0,3}? (?:more than|over|above|beyond|exceed(?:ing)?) (?=[^a-z]{0,3}\d|[a-z]{3} ?\d)"
 )
 # Of "between $400 and $600", the second is the limit.
 _RANGE: Final = re.compile(
-    rf"(?:\bbetween |\bfrom )?(?P<unit>{_CURRENCY}) ?\d[\d.]* ?(?:-|to|and) ?(?:{_CURRENCY})? ?(?P<most>\d{{2,}}[\d.]*)"
-    rf"|(?:\bbetween |\bfrom |\b(?=\d{{3}}))\d[\d.]* ?(?:{_CURRENCY})? ?(?:-|to|and) ?(?P<more>\d[\d.]* ?(?:{_CURRENCY}))\b"
+    rf"(?:\bbetween |\bfrom )?(?P<unit>{_CURRENCY}) ?\d[\d.]* ?(?:-|to|and) ?(?:{_CURRENCY})? "
+    rf"?(?P<most>\d{{2,}}[\d.]*)"
+    rf"|(?:\bbetween |\bfrom |\b(?=\d{{3}}))\d[\d.]* ?(?:{_CURRENCY})? ?(?:-|to|and) ?(?P<more>\d[\d.]* "
+    rf"?(?:{_CURRENCY}))\b"
 )
 _MINIMUM: Final = r"(?:\b(?P<least>at least|more than|over|above|minimum(?: of)?) )?"
 _LIMIT: Final = (
@@ -124,7 +128,8 @@ _PATTERNS: Final = tuple(
         rf"(?:\b{_LIMIT} )?{_MINIMUM}(?<![a-z])(?P<currency>{_CURRENCY}) ?{_AMOUNT}(?: (?:us )?dollars| "
         r"usd)?(?: (?:budget|max(?:imum)?|tops|at (?:the )?most|or less|limit))?",
         rf"(?:\b{_LIMIT} )?{_MINIMUM}{_AMOUNT} ?(?:us )?(?P<currency>{_CURRENCY})(?![a-z])"
-        r"(?! (?:customers?|clients?|deals?|projects?|contracts?|orders?|accounts?|questions?|invoices?|bills?|sales?|"
+        r"(?! (?:customers?|clients?|deals?|projects?|contracts?|orders?|accounts?|questions?|invoices?|"
+        r"bills?|sales?|"
         r"pitch|opportunity|grant|funds?|budget (?:meeting|review)))"
         rf"(?: (?:budget|"
         rf"max(?:imum)?|tops|at (?:the )?most|or less|limit))?",
@@ -134,7 +139,8 @@ _PATTERNS: Final = tuple(
         r"|weeks?|layovers?|connections?|%|people|passengers))",
         # The same with the word behind it.
         rf"(?P<least>)(?P<currency>){_AMOUNT}(?: each way| per (?:leg|direction|way|ticket)| all in| total)?"
-        r" (?:max(?:imum)?|tops|at (?:the )?most|or less|is (?:the|my|our) (?:limit|max(?:imum)?|cap|budget|ceiling))\b"
+        r" (?:max(?:imum)?|tops|at (?:the )?most|or less|is (?:the|my|our) (?:limit|max(?:imum)?|cap|"
+        r"budget|ceiling))\b"
         r"(?! (?:stops?|layovers?|connections?|hours?))",
     )
 )

@@ -1,7 +1,7 @@
 """Names of people that are also names of cities or months: "Paris Williams", "June asked me", "Mr Houston".
 
-The employee's own spelling decides: only a word with a capital letter is a name, and only where the words around
-it say so. Each name is replaced by "someone", so that no parser takes it for a place or a month.
+The employee's own spelling decides: only a word with a capital letter is a name, and only where the words
+around it say so. Each name is replaced by "someone", so that no parser takes it for a place or a month.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _PAIR: Final = re.compile(rf"(?<!\w)(?=(?P<first>{_WORD}) (?P<second>{_WORD})\b)
 _LAST_WORD: Final = re.compile(r"([\w'’]+|->|-)\W*$")
 _MONTHS: Final = "April|May|June|August|Jan|Juan"
 _TELLS: Final = (
-    r"is (?:on|sick|ill|away|off|out|busy|unavailable|leaving|joining|coming)|cannot|can't|can’t|asked|asks|wants|wanted|said|says|told|tells|suggested|suggests|invited|invites|emailed|texted|called|"
+    r"is (?:on|sick|ill|away|off|out|busy|unavailable|leaving|joining|coming)|cannot|can't|can’t|asked|"
+    r"asks|wants|wanted|said|says|told|tells|suggested|suggests|invited|invites|emailed|texted|called|"
     r"mentioned|requested|insists|insisted|thinks|approved|recommended|recommends|needs me|sent me"
 )
 _SUBJECT: Final = re.compile(
@@ -31,15 +32,16 @@ _SUBJECT: Final = re.compile(
 )
 _COMPANY: Final = re.compile(
     rf"\b(?P<lead>(?:[Mm]eet|[Mm]eeting|[Jj]oin|[Jj]oining|[Ww]ith|[Cc]olleague|[Bb]oss|[Mm]anager|[Ff]riend|"
-    rf"[Ww]ife|[Hh]usband|[Ss]ister|[Bb]rother|[Cc]lient|[Dd]irector|[Aa]ssistant|-in-law),? )(?P<name>{_WORD})"
+    rf"[Ww]ife|[Hh]usband|[Ss]ister|[Bb]rother|[Cc]lient|[Dd]irector|[Aa]ssistant|-in-law),? "
+    rf")(?P<name>{_WORD})"
     r"(?P<rest>['’]s\b| (?:and|at|from|who|there|for)\b|(?= ?[,.;!?]| in ))"
 )
 _PLACE_LEADS: Final = frozenset(
     "to from in into via at near around visit visiting leaving towards -> - and or the".split()
 )
 _PERSON_LEADS: Final = frozenset(
-    "meet meeting see seeing with by for and join joining host hosting colleague boss manager friend client name im "
-    "i'm i’m prof ceo cfo cto director".split()
+    "meet meeting see seeing with by for and join joining host hosting colleague boss manager friend "
+    "client name im i'm i’m prof ceo cfo cto director".split()
 )
 _ORGANISATION: Final = re.compile(
     r" (?:Foundation|Institute|University|College|Hospital|Museum|Ltd|Inc|GmbH|LLC|Group|School)\b"
@@ -49,7 +51,7 @@ _MIN_LOWER_SHARE: Final = 0.4
 
 
 def hide_person_names(text: str) -> str:
-    """Return the text with "someone" for each name of a person that is also the name of a place or a month."""
+    """Return the text with "someone" for each person whose name is also that of a place or a month."""
     words = re.findall(r"[^\W\d_]{2,}", text)
     if sum(each.islower() for each in words) < _MIN_LOWER_SHARE * len(words):
         # Everything has capital letters: they say nothing.
@@ -118,7 +120,8 @@ def _is_known(word: str) -> bool:
 
 
 _CALENDAR: Final = re.compile(
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun|jan|feb|mar|apr|jun|jul|aug|"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun|jan|feb|mar|"
+    r"apr|jun|jul|aug|"
     r"sep|sept|oct|nov|dec|tomorrow|today|january|february|march|april|may|june|july|august|september|"
     r"october|november|december|international|metro\w*|airport|central|north|south|east|west|terminal"
 )

@@ -55,51 +55,43 @@ _AMBIGUOUS_NAMES: Final = frozenset(
     "redmond eureka freeport medford concepcion vitoria bloomington "
     "pearson midway faro bergamo augusta salvador darwin "
     # Smaller cities.
-    "page eagle david nelson newman emerald trinidad lancaster jamestown erie naga coron gan coca bethel hobbs provo "
-    "quincy prescott sheridan pierre meridian kearney cody butte gillette dickinson hayden huntington brunswick "
-    "beaumont waterloo salisbury trenton lebanon pori barra sal samos chios levi castro agra van vail sitka nome "
-    "redding stockton roswell leon formosa armenia esperance blenheim napier exmouth gladstone palmas manta osh "
-    "salina longview lawton lynchburg george hancock williston islay donegal orange aral arar taba hail dali "
-    "samoa tonga grenada oral levi tampico alta aksu".split()
+    "page eagle david nelson newman emerald trinidad lancaster jamestown erie naga coron gan coca bethel "
+    "hobbs provo quincy prescott sheridan pierre meridian kearney cody butte gillette dickinson hayden "
+    "huntington brunswick beaumont waterloo salisbury trenton lebanon pori barra sal samos chios levi "
+    "castro agra van vail sitka nome redding stockton roswell leon formosa armenia esperance blenheim "
+    "napier exmouth gladstone palmas manta osh salina longview lawton lynchburg george hancock williston "
+    "islay donegal orange aral arar taba hail dali samoa tonga grenada oral levi tampico alta aksu".split()
 )
 _AMBIGUOUS_CODES: Final = frozenset(
     "the and for see get fly buy can may any all one two our out set put let has had his her its you are "
-    "was "
-    "ask bed big bus but day did due end far few fit fun gym had how job key law lot low man map mad met "
-    "new not now off old own pay per pin pop red run sat sun mon tue wed thu fri say sea she sit six sky "
-    "son tax ten top try use via war way who "
-    "why win yes yet jan feb mar apr jun jul aug sep oct nov dec ham bud dub pit fat lit pie rap cow ant "
-    "bar bag car cut dad mum mom den del min max per los las san rio add age ago aid air bad bet bit box "
-    "boy eat ear egg eye fan fee gap gas god "
-    "guy hat hit hot ice ill kid leg lie lip log mix mud net nor nut odd oil pan pet pot raw rid row sad "
-    "saw sex ski tea tie tip toe too toy "
-    "ace act lan mar bel nat cur coo rob bil ama ida lop dud asp mah pad bes deb lil mst cay aga kan kos "
-    "lei ros bis tao "
-    "rao cag nan jer bia rho tlc sez lot pac cun ten hot "
-    "got cos beg bod bio cia cha dal ein gig han inn lap led lex mel mem oak pen pos rec sal str sub tun "
-    "bon cor "
-    "van vet via wet win won work pal cat dog ceo usd eur biz hub hey him ist cab mid pre".split()
+    "was ask bed big bus but day did due end far few fit fun gym had how job key law lot low man map mad "
+    "met new not now off old own pay per pin pop red run sat sun mon tue wed thu fri say sea she sit six "
+    "sky son tax ten top try use via war way who why win yes yet jan feb mar apr jun jul aug sep oct nov "
+    "dec ham bud dub pit fat lit pie rap cow ant bar bag car cut dad mum mom den del min max per los las "
+    "san rio add age ago aid air bad bet bit box boy eat ear egg eye fan fee gap gas god guy hat hit hot "
+    "ice ill kid leg lie lip log mix mud net nor nut odd oil pan pet pot raw rid row sad saw sex ski tea "
+    "tie tip toe too toy ace act lan mar bel nat cur coo rob bil ama ida lop dud asp mah pad bes deb lil "
+    "mst cay aga kan kos lei ros bis tao rao cag nan jer bia rho tlc sez lot pac cun ten hot got cos beg "
+    "bod bio cia cha dal ein gig han inn lap led lex mel mem oak pen pos rec sal str sub tun bon cor van "
+    "vet via wet win won work pal cat dog ceo usd eur biz hub hey him ist cab mid pre".split()
 )
 # After these a word above is a code if airlines serve the airport: "to SEA".
 _CODE_LEADS: Final = frozenset("to from into via destination origin - /".split())
 # Words after "to" and "from" that are neither a place nor a code.
 _NOT_PLACES: Final = frozenset(
-    "fly go get book travel be visit attend see meet have leave return returning come arrive depart reserve "
-    "find make take plan arrange stay work the a an my our his her their this that your do give give "
-    "present speak talk help know ask buy and then me you it them there here everyone arrange schedule "
-    "catch reach join discuss check show tell "
-    "land between connect lecture teach host lead support pitch sell sign close open move run set deliver "
-    "pick drop "
-    "stop transfer return fit match cover handle prepare install repair inspect audit review kick off "
-    "celebrate bring "
-    "carry put call email write read think sleep eat drink rest wait follow lunch dinner breakfast work "
-    "make us "
+    "fly go get book travel be visit attend see meet have leave return returning come arrive depart "
+    "reserve find make take plan arrange stay work the a an my our his her their this that your do give "
+    "give present speak talk help know ask buy and then me you it them there here everyone arrange "
+    "schedule catch reach join discuss check show tell land between connect lecture teach host lead "
+    "support pitch sell sign close open move run set deliver pick drop stop transfer return fit match "
+    "cover handle prepare install repair inspect audit review kick off celebrate bring carry put call "
+    "email write read think sleep eat drink rest wait follow lunch dinner breakfast work make us "
     "interview negotiate pass spend fill get back be sure confirm allow enable ensure include add change "
     "say keep save use spend pay try look start begin end finish celebrate relax watch learn train set "
-    "print approve skip ignore "
-    "finance hr legal sales marketing engineering procurement operations accounting compliance payroll support "
-    "scratch there where experience memory me us them him her now then tomorrow today next this that what last "
-    "can may any all for one economy business first which where when by no more than avoid prefer".split()
+    "print approve skip ignore finance hr legal sales marketing engineering procurement operations "
+    "accounting compliance payroll support scratch there where experience memory me us them him her now "
+    "then tomorrow today next this that what last can may any all for one economy business first which "
+    "where when by no more than avoid prefer".split()
 )
 _MAX_UNKNOWN_WORDS: Final = 3
 # Bounds the search for a name with a typo in a text without places.
@@ -275,8 +267,9 @@ def _match_slot(tokens: list[str], at: int) -> Mention | None:
 
 # "Like to request a flight": after these words, "to" leads to a verb, and before these, a verb leads to them.
 _BEFORE_A_VERB: Final = frozenset(
-    "like want need have going able hope hoping plan planning wish love prefer try trying ask ready due order how "
-    "possible have has had willing happy supposed expected required asked wants needs us me it you him her not".split()
+    "like want need have going able hope hoping plan planning wish love prefer try trying ask ready due "
+    "order how possible have has had willing happy supposed expected required asked wants needs us me it "
+    "you him her not".split()
 )
 _AFTER_A_VERB: Final = frozenset(
     "a an the my our your some it you that if this these those us them him her".split()

@@ -61,15 +61,19 @@ _CABINS: Final = tuple(
     for cabin, words in (
         (
             Cabin.premium_economy,
-            r"(?:in )?prem(?:ium)?[ -]?(?:economy|econ|eco)(?: class)?|economy premium|world traveller plus|(?:in )?premium(?: class| cabin)?",
+            r"(?:in )?prem(?:ium)?[ -]?(?:economy|econ|eco)(?: class)?|economy premium|world traveller "
+            r"plus|(?:in )?premium(?: class| cabin)?",
         ),
         (
             Cabin.first,
-            r"\bf[ -]class|first(?= (?:or|and|/) (?:business|premium|economy))|first ?-? ?class|first cabin|la premiere|in first|(?<=\bor )first|fly(?:ing)? first",
+            r"\bf[ -]class|first(?= (?:or|and|/) (?:business|premium|economy))|first ?-? ?class|first "
+            r"cabin|la premiere|in first|(?<=\bor )first|fly(?:ing)? first",
         ),
         (
             Cabin.business,
-            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|[jc][ -]class|upper class|club (?:class|world|europe|suite)|polaris|(?<!the )biz|business(?= (?:or|and|/) (?:first|premium|economy))|(?:class|cabin)(?: is)? business|(?:business|biz) ?-? "
+            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|[jc][ -]class|upper class|club (?:class|world|europe|"
+            r"suite)|polaris|(?<!the )biz|business(?= (?:or|and|/) (?:first|premium|economy))|(?:class|"
+            r"cabin)(?: is)? business|(?:business|biz) ?-? "
             r"?(?:class|cabin|seat|ticket|fare)|(?:in|to|fly(?:ing)?) business|(?<=\bor )business"
             r"|business(?= (?:or|and|to|from|on|\||,|@))(?<!on business)(?<!for business)"
             r"|(?<!\bon )(?<!\bfor )(?<!\bmy )(?<!\bour )(?<!\bthe )(?<!\bnew )(?<!\ba )(?<!\bdo "
@@ -82,14 +86,16 @@ _CABINS: Final = tuple(
         ),
         (
             Cabin.economy,
-            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|y[ -]class|eco(?: class)?|(?:basic )?economy(?: class| plus)?|coach(?: class)?|main "
+            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|y[ -]class|eco(?: class)?|(?:basic )?economy(?: class| "
+            r"plus)?|coach(?: class)?|main "
             r"cabin",
         ),
     )
 )
 # "The Economy Summit" names no cabin.
 _NOT_A_CABIN_AFTER: Final = (
-    r"(?! (?:summit|conference|forum|symposium|workshop|congress|ministry|minister|project|meeting|award|review|"
+    r"(?! (?:summit|conference|forum|symposium|workshop|congress|ministry|minister|project|meeting|award|"
+    r"review|"
     r"team|group|days?|fair|breakfast|report)\b)"
 )
 _NEGATION_BEFORE: Final = re.compile(
@@ -241,21 +247,26 @@ def _get_latest_hour(match: re.Match[str]) -> int | None:
 
 # Understood, but no plan can express it. "Cheapest" needs no words: options are sorted by price.
 _SEAT: Final = (
-    r"(?:(?:an? |the |my )?(?:window|aisle|exit[ -]row|bulkhead|front[ -]row|middle|extra[ -]legroom|legroom|upper deck)"
-    r"(?: or (?:window|aisle))?(?: seats?)?(?: (?:please|pls|preferred|if (?:possible|poss|available|there is one)|both ways))*"
+    r"(?:(?:an? |the |my )?(?:window|aisle|exit[ -]row|bulkhead|front[ -]row|middle|extra[ -]legroom|"
+    r"legroom|upper deck)"
+    r"(?: or (?:window|aisle))?(?: seats?)?(?: (?:please|pls|preferred|if (?:possible|poss|available|there "
+    r"is one)|both ways))*"
     r"|(?:an? )?seat (?:at|near|in|by|towards) the (?:front|back|window|aisle|exit)(?: of the plane)?"
     r"|(?:with )?(?:extra|more) leg ?-?room)"
 )
 _BAGGAGE: Final = (
-    r"(?:(?:with |only |just |no |one |two |a |an |1 |2 |including |plus )*(?:hand|cabin|checked|check-?in|hold|carry-?on) "
+    r"(?:(?:with |only |just |no |one |two |a |an |1 |2 |including |plus )*(?:hand|cabin|checked|check-?in|"
+    r"hold|carry-?on) "
     r"?(?:luggage|baggage|bags?|on)?(?: (?:only|included|needed|please))*)"
 )
 _MEAL: Final = (
-    r"(?:(?:an? |the )?(?:vegetarian|vegan|veg|kosher|halal|gluten[ -]free|hindu|diabetic|special|low[ -]sodium) "
+    r"(?:(?:an? |the )?(?:vegetarian|vegan|veg|kosher|halal|gluten[ -]free|hindu|diabetic|special|low[ "
+    r"-]sodium) "
     r"(?:meals?|food|menu)(?: please)?)"
 )
 _FARE: Final = (
-    r"(?:(?:on )?(?:an? )?(?:fully |semi )?-?(?:refundable|flexible|flex|changeable) (?:fares?|tickets?|booking|rate)"
+    r"(?:(?:on )?(?:an? )?(?:fully |semi )?-?(?:refundable|flexible|flex|changeable) (?:fares?|tickets?|"
+    r"booking|rate)"
     r"|\b(?:must be |should be )?(?:fully )?refundable\b)"
 )
 _INEXPRESSIBLE: Final = re.compile(

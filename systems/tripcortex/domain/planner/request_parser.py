@@ -37,7 +37,8 @@ _NO_LIMIT: Final = re.compile(
 )
 _MAX_NARROWING_WORDS: Final = 5
 _FLIGHT_HOME: Final = re.compile(
-    r"^(?:(?:please|i|need|want|book|me|a|the|my|get) )*(?:flights?|fly|trip|get|take)(?: me)? (?:back )?home\b"
+    r"^(?:(?:please|i|need|want|book|me|a|the|my|get) )*(?:flights?|fly|trip|get|take)(?: me)? (?:back "
+    r")?home\b"
 )
 # A flight that lands later on its day of departure may in fact be one by night.
 _ARRIVAL_DAY_HOUR: Final = 18

@@ -18,28 +18,28 @@ from tripcortex.domain.planner.unused_words import KNOWN_WORDS
 
 _MIN_LETTERS: Final = 5
 _KEYWORDS: Final = frozenset(
-    "monday tuesday wednesday thursday friday saturday sunday january february march april august september "
-    "october november december tomorrow today week weekend month night nights morning afternoon evening "
-    "flight flights ticket tickets booking reservation itinerary return returning round cancel cancelled "
-    "change reschedule postpone status policy business economy premium first class cabin direct nonstop "
-    "leaving departing arriving coming please cheapest before after delayed fortnight window aisle "
-    "travel airport airline direct between around upgrade refund confirmed confirmation departure depart arrive arrival flying staying meeting "
-    "preferred prefer maximum budget".split()
+    "monday tuesday wednesday thursday friday saturday sunday january february march april august "
+    "september october november december tomorrow today week weekend month night nights morning afternoon "
+    "evening flight flights ticket tickets booking reservation itinerary return returning round cancel "
+    "cancelled change reschedule postpone status policy business economy premium first class cabin direct "
+    "nonstop leaving departing arriving coming please cheapest before after delayed fortnight window "
+    "aisle travel airport airline direct between around upgrade refund confirmed confirmation departure "
+    "depart arrive arrival flying staying meeting preferred prefer maximum budget".split()
 )
 # Words that are one typo away from a keyword and mean something else.
 _OTHER_WORDS: Final = frozenset(
     "light lights chance charge changed changes charged cancels flights fights fright plight tights might "
     "right eight sight tight nights weeks months thirst third fist forst bound rounds pound sound mound "
-    "found wound ground returns returned match patch marsh larch tracks tackets rocket pocket jacket picket "
-    "wicked policies police polite politics statue states stages stature worming mourning warning mornings "
-    "evenings afters alter aster later water travels travail travelled arriving driving loving living "
-    "moving giving leading heading letting wearing lasting leavings weaving heaving directs indirect glass "
-    "grass classes claps clams cabins robin boarding looking cooking hooking bookings bookinga basing "
-    "frost fires winds windy widow windows isle aisles bosses coming becoming combing homing aground "
-    "refunds upgrades confirm confirms delays relayed played monde sundry sundays mondays tuesdays fridays "
-    "saturdays thursdays wednesdays tomorrows delay decayed please pleased pleases lease pleas phrase "
-    "airports airlines cheaper economic economist economics weeds weeds meek seek week peek geek wee "
-    "toddy toady monthly mouth moth months north fourth first fast fist fits thirsty august".split()
+    "found wound ground returns returned match patch marsh larch tracks tackets rocket pocket jacket "
+    "picket wicked policies police polite politics statue states stages stature worming mourning warning "
+    "mornings evenings afters alter aster later water travels travail travelled arriving driving loving "
+    "living moving giving leading heading letting wearing lasting leavings weaving heaving directs "
+    "indirect glass grass classes claps clams cabins robin boarding looking cooking hooking bookings "
+    "bookinga basing frost fires winds windy widow windows isle aisles bosses coming becoming combing "
+    "homing aground refunds upgrades confirm confirms delays relayed played monde sundry sundays mondays "
+    "tuesdays fridays saturdays thursdays wednesdays tomorrows delay decayed please pleased pleases lease "
+    "pleas phrase airports airlines cheaper economic economist economics weeds weeds meek seek week peek "
+    "geek wee toddy toady monthly mouth moth months north fourth first fast fist fits thirsty august".split()
 )
 # Words with several typos, or too short for a distance.
 _SPELLINGS: Final = {

@@ -76,13 +76,15 @@ _RULES: Final = tuple(
         (r"\b(?:tmr|tmrw|tmw|tomoz|2moro|2morrow|2mrw)\b", "tomorrow"),
         (r"\bw/c\b", "week commencing"),
         (
-            r"\b(\d{1,2})-(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)([a-z]*)(?:-(\d{4}|\d\d)\b|\b(?! ?-))",
+            r"\b(\d{1,2})-(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)([a-z]*)(?:-(\d{4}|\d\d)\b|"
+            r"\b(?! ?-))",
             _join_date,
         ),
         # "Flight 2 nyc", "need 2 be there", "4 me".
         (
             r"\b(flights?|fly|go|get|back|me|need|ticket|trip|going|want) 2 (?=(?!"
-            r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|day|night|week|people|seat|ticket|stop|adult|bag|"
+            r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|day|night|week|people|seat|ticket|stop|"
+            r"adult|bag|"
             r"options?|weeks?|months?)[a-z]*\b)[a-z]{3,}|be\b|go\b)",
             r"\1 to ",
         ),
@@ -129,7 +131,8 @@ def parse_number(word: str) -> int:
 
 # What leads to a correction of the words before it: "Tuesday, no wait, Wednesday".
 _CORRECTING: Final = frozenset(
-    "wait sorry mean meant scratch correction actually rather oops pardon make no seriously haha lol kidding joking".split()
+    "wait sorry mean meant scratch correction actually rather oops pardon make no seriously haha lol "
+    "kidding joking".split()
 )
 _BETWEEN: Final = _CORRECTING | frozenset(
     "oh um uh er i it that on to the in and or better let say ,|- | , -".split()

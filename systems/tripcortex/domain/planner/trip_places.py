@@ -105,8 +105,8 @@ def _find_role(tokens: list[str], mention: Mention) -> str | None:
 def _settle_roles(mentions: list[Mention]) -> list[Mention]:
     """Return the mentions with the roles "out" and "being" settled by the other places.
 
-    "Berlin meeting, London out on Monday" leaves from London; "London out on Monday" goes there. "I am in Denver,
-    get me to Chicago" leaves from Denver; "I am in Denver on Monday" goes there.
+    "Berlin meeting, London out on Monday" leaves from London; "London out on Monday" goes there. "I am in
+    Denver, get me to Chicago" leaves from Denver; "I am in Denver on Monday" goes there.
     """
     has_others = {
         each.role: any(other.role in ("to", "in", "back_to", None) for other in mentions if other is not each)
@@ -148,7 +148,7 @@ def _drop_redundant(tokens: list[str], mentions: list[Mention]) -> list[Mention]
     """Drop "home" and unknown names if a known place has the same role."""
     offices = [each for each in mentions if _is_own_office(tokens, each)]
     if len(offices) < sum(each.role == "from" for each in mentions):
-        # "I am from the Taipei office: get me from Hong Kong to Singapore."
+        # An employee from the Taipei office may well leave from Hong Kong.
         mentions = [each for each in mentions if each not in offices]
     known = {each.role for each in mentions if each.places and each.places != (HOME,)}
     if {"in", None} & known:
