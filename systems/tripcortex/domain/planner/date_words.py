@@ -325,6 +325,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             rf")(?P<holiday>{HOLIDAY_NAMES})\b",
             _plain(_holiday),
         ),
+        (rf"\b(?P<holiday>{HOLIDAY_NAMES}) (?P<side>eve)\b", _plain(_holiday)),
         (rf"\b(?P<side>)(?P<holiday>{HOLIDAY_NAMES})\b", _plain(_holiday)),
         # Either a stay from a day on, or a day that long after another: the words do not say which.
         (

@@ -101,7 +101,7 @@ _SPELLED: Final = re.compile(
 )
 # "Do not spend more than" is a limit, and no minimum.
 _EACH_WAY: Final = re.compile(
-    r"^(?: max)? (?:each way|per (?:leg|direction|way))\b| (?:each way|per (?:leg|direction|way)) "
+    r"^ ?(?:max )?(?:each way|per (?:leg|direction|way))\b| (?:each way|per (?:leg|direction|way)) "
 )
 _NOT_MORE: Final = re.compile(
     r"\b(?:dont|do not|not|nothing|never|cant|cannot|shouldnt|should not|mustnt|must not|wont|without|"

@@ -72,7 +72,7 @@ _RULES: Final = tuple(
         (r"\bfirst thing(?: in the morning)?(?! we\b)", "early morning"),
         (r"\barvo\b", "afternoon"),
         (r"\bmorn\b", "morning"),
-        (r"(?<!christmas )(?<!xmas )(?<!new years )(?<!new year )(?<!the )\beve\b", "evening"),
+        (r"(?<!christmas )(?<!xmas )(?<!new years )(?<!new year )(?<!the )(?<!day )\beve\b", "evening"),
         (r"\b(?:tmr|tmrw|tmw|tomoz|2moro|2morrow|2mrw)\b", "tomorrow"),
         (r"\bw/c\b", "week commencing"),
         (
