@@ -38,6 +38,7 @@ BOOK: Final = compile_all(
     r"over|get out|get down|get up|get back|get home|visit|head|arrive|depart|leave|return|attend|reach|"
     r"land|make it to|come|present|"
     r"meet|speak|see)\b",
+    r"\b(?:id|ill|i would|i will|i shall) (?:fly|leave|depart|travel)\b(?! (?:if|when|unless|only if))",
     r"\b(?:would|itd|it would) be (?:great|good|nice|lovely|ideal|best|perfect|helpful) (?:to|if i (?:can|"
     r"could|were able to)) "
     r"(?:be|get|fly|go|leave|travel|arrive|have)\b",
@@ -199,8 +200,20 @@ HYPOTHETICAL: Final = compile_all(
     r"theoretically)\b|"
     r"\bwhat would it\b.*\bcost\b"
 )
+# A statement of where somebody or something is, and the words of a flight, which make it a request.
+STATEMENT: Final = re.compile(
+    r"\b(?:is|are|was|were|am|im|hes|shes|theyre|will be|be) (?:\w+ )?(?:in|at|"
+    r"on|from|between)\b"
+)
+FLIGHT_OR_RETURN: Final = re.compile(
+    r"\b(?:fly|flying|flights?|plane|tickets?|back|home|return\w*|one ?-? ?way|single|out|outbound|leav\w+|"
+    r"depart\w*|book|trip|"
+    r"travel\w*|nights?|needed|due|get|go|going|day ?trip)\b"
+)
 # Words of other people, and wishes that are none yet: they never book, whatever request they name.
 NEVER_A_REQUEST: Final = compile_all(
+    r"^(?:many )?(?:thanks|thank you|thx|cheers) for (?:the )?(?:booking|arranging|organi[sz]ing|sorting|"
+    r"getting|planning)\b",
     r"\b(?:said|says|wrote|writes|asked|reads|read) ?\| ?(?:please |pls )?(?:book|fly|get|reserve|i |we |"
     r"can|could)",
     r"^(?:(?:so|and|but|hi|hello|,) )*(?!(?:i|we|you|they|get|just|only|please|not|have|flight|flights|"

@@ -280,6 +280,10 @@ def _decide_booking(said: _Signals) -> Classification:
         return Classification(Intent.other)
     if said.books:
         return Classification(Intent.book)
+    if booking_signals.STATEMENT.search(said.plain) and not booking_signals.FLIGHT_OR_RETURN.search(
+        said.plain
+    ):
+        return Classification(Intent.other, BOOK_QUESTION)
     has_days = said.trip.departure is not None and said.trip.returning is not None
     is_trip = said.has_trip_kind and (said.has_destination or said.trip.departure is not None)
     if said.has_trip or said.has_route or has_days or is_trip:

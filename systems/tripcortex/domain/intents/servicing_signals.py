@@ -84,6 +84,9 @@ CONFIRM: Final = compile_all(
 )
 # A statement that something is booked; a hotel or a room may well be.
 IS_BOOKED: Final = compile_all(
+    r"(?<!train )(?<!visa )(?<!hotel )(?<!call )(?<!bus )\b(?:is|was|were|has been|got) (?:already |now "
+    r")?(?:cancelled|canceled|confirmed|"
+    r"delayed|rescheduled)\b(?! (?:so|,|\|))",
     r"(?<!hotel )(?<!room )(?<!hotels )(?<!car )(?<!table )(?<!train )(?<!accommodation )(?<!office "
     r")\b(?:is|are|was|were|has been|"
     r"got|gets) (?:already |now |also )?booked\b(?! (?:for (?:a|the) (?:meeting|room)|solid|up|out))",
