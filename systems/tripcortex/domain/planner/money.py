@@ -205,7 +205,8 @@ def _write_upper(match: re.Match[str]) -> str:
 def _to_money(number: str, currency: str, is_thousands: bool) -> Money:
     """Return the amount of a number: "1.200" is 1200, unreadable is 0; with `is_thousands` it had a "k"."""
     if _PLAIN.fullmatch(number):
-        return Money(Decimal(number) * (THOUSAND if is_thousands else 1), currency)
+        amount = Decimal(number) * (THOUSAND if is_thousands else 1)
+        return Money(Decimal(int(amount)) if is_thousands and amount == int(amount) else amount, currency)
     if _DOTTED.fullmatch(number) and not is_thousands:
         # "1.200 dollars" is probably 1200: the planner asks the employee to confirm it.
         return Money(Decimal(number.replace(".", "")), currency, is_doubtful=currency in (USD, ""))
