@@ -22,7 +22,7 @@ _BOOKABLE: Final = (
 BOOK: Final = compile_all(
     rf"{LEAD}(?:book|reserve)\b",
     rf"{LEAD}(?:fly|flying|send|get|getting|bring|take) (?:me|myself|us|out|over|down|up|back|home|to|from|"
-    rf"into)\b",
+    rf"into|there)\b",
     rf"{LEAD}put me (?:on|onto|down)\b",
     r"\b(?:buy|get|find|arrange|organi[sz]e|order|plan|schedule|search|look|looking|need|want|like|require|"
     r"request|purchase|issue|give|"
@@ -38,13 +38,18 @@ BOOK: Final = compile_all(
     r"over|get out|get down|get up|get back|get home|visit|head|arrive|depart|leave|return|attend|reach|"
     r"land|make it to|come|present|"
     r"meet|speak|see)\b",
+    r"\b(?:id|ill|i would|i will|i shall) (?:fly|leave|depart|travel)\b(?! (?:if|when|unless|only if))",
+    r"\b(?:would|itd|it would) be (?:great|good|nice|lovely|ideal|best|perfect|helpful) (?:to|if i (?:can|"
+    r"could|were able to)) "
+    r"(?:be|get|fly|go|leave|travel|arrive|have)\b",
     r"\b(?:need|want|got|have|must|gotta|like|looking|hoping|wish|wanna)(?: to| ?ta) (?:\w+ )?(?:fly|"
     r"travel|be in|be at|be there|get to|get "
     r"from|go to|head to|get out|leave|depart|visit|land|arrive|reach|go home|get home)\b",
 )
 # A new flight without a verb: "a flight to Rome tomorrow".
 BOOK_PHRASE: Final = compile_all(
-    r"^(?:(?:please|pls|hi|hello|hey|,|and|then|now|also|ok) )*(?:one|1)?(?:a |an |the |some )?(?:(?!my|"
+    r"(?:^|(?<= - )|(?<= : ))(?:(?:please|pls|hi|hello|hey|,|and|then|now|also|ok) )*(?:one|1)?(?:a |an |"
+    r"the |some )?(?:(?!my|"
     r"your|our|that|this)[\w-]+ ){0,4}?"
     r"(?:flights?|tickets?|one ?-? ?way|round ?-? ?trip|day ?trip|trip|single|return)\b",
 )
@@ -85,6 +90,30 @@ NOT_A_REQUEST: Final = compile_all(
     r"\bremember that\b|\bnext time\b|\bfyi\b|\bfor your information\b|\b(?:just|only) a test\b|\bdraft "
     r"only\b|\bonly a draft\b|"
     r"\b(?:book|reserve|buy) nothing\b|\bno flights? (?:please|needed|required|necessary|for me)\b",
+    # Somebody or something else flies.
+    r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|what|which|who|that|it|there|here|one|everything|"
+    r"everyone)\b)"
+    r"(?:(?:my|our|the|a) )?[a-z]+(?: [a-z]+)? (?:flies|is flying|travels|is travelling|is traveling|goes|"
+    r"is going|will fly|"
+    r"flew|has flown) (?:to|from|back|home|on|over|out|with)\b",
+    r"^(?:(?:hi|hello|hey|so|and|but|,) )*(?!(?:i|we|id|it|that|this|what|who|which|there|one|he or "
+    r"she)\b)[a-z]+(?: [a-z]+)? "
+    r"(?:wants|needs|has|would like|plans|intends|is planning|is supposed|is due|is hoping|will have) to "
+    r"(?:fly|go|travel|be|get|visit|leave)\b",
+    r"\b(?:tell|ask|remind|let|get|have) (?!me\b|us\b|you\b|a\b|the\b|my (?:flight|ticket|trip))[a-z]+(?: "
+    r"[a-z]+)? (?:to )?(?:book|reserve|buy)\b",
+    r"\b(?:parcel|package|shipment|samples?|spare parts?|suitcase|luggage|documents?|equipment|machine|"
+    r"prototype|goods|"
+    r"freight|cargo|letter|crate)s? (?:has|have|needs?|must|should|is|are|will) (?:to )?(?:be )?(?:flown|"
+    r"sent|shipped|"
+    r"delivered|fly|go|get|transported|moved)\b",
+    r"\b(?:will|ill|shall|i can) let you know\b|\bmaybe i(?:ll)?\b.*\bmaybe\b|\bi (?:may|might) or (?:may|"
+    r"might) not\b|"
+    r"\b(?:havent|not) (?:yet )?decided (?:yet )?(?:if|whether)\b|\bare you \w+ing\b",
+    r"\bno flights? (?:to|from)\b.*\b(?:after all|any ?more|then|sorry|please)\b|\brather not (?:fly|go|"
+    r"travel)\b|\b(?:im|i am) not (?:flying|"
+    r"going|travel?ling)\b|\bi (?:wont|will not) (?:fly|go|travel|be flying)\b(?! (?:on|with|via|economy|"
+    r"business))",
     r"\bhold off\b|\bnot yet sure (?:if|whether) i\b|\bdont do anything\b|\bdo nothing\b|\bjust (?:a "
     r")?price check\b",
 )
@@ -171,9 +200,47 @@ HYPOTHETICAL: Final = compile_all(
     r"theoretically)\b|"
     r"\bwhat would it\b.*\bcost\b"
 )
+# A statement of where somebody or something is, and the words of a flight, which make it a request.
+STATEMENT: Final = re.compile(
+    r"\b(?:is|are|was|were|am|im|hes|shes|theyre|will be|be) (?:\w+ )?(?:in|at|"
+    r"on|from|between)\b"
+)
+FLIGHT_OR_RETURN: Final = re.compile(
+    r"\b(?:fly|flying|flights?|plane|tickets?|back|home|return\w*|one ?-? ?way|single|out|outbound|leav\w+|"
+    r"depart\w*|book|trip|"
+    r"travel\w*|nights?|needed|due|get|go|going|day ?trip)\b"
+)
+# Words of other people, and wishes that are none yet: they never book, whatever request they name.
+NEVER_A_REQUEST: Final = compile_all(
+    r"^(?:many )?(?:thanks|thank you|thx|cheers) for (?:the )?(?:booking|arranging|organi[sz]ing|sorting|"
+    r"getting|planning)\b",
+    r"\b(?:said|says|wrote|writes|asked|reads|read) ?\| ?(?:please |pls )?(?:book|fly|get|reserve|i |we |"
+    r"can|could)",
+    r"^(?:(?:so|and|but|hi|hello|,) )*(?!(?:i|we|you|they|get|just|only|please|not|have|flight|flights|"
+    r"seat|room|hotel|is|are|was|"
+    r"already|fully)\b)[a-z]+ (?:has |have |already |just )*booked (?!me\b|for me\b|on\b|solid|out|up)",
+    r"\b(?:my|our|his|her|the) (?:wife|husband|boss|colleague|partner|manager|assistant|friend|daughter|"
+    r"son|sister|brother|"
+    r"mother|father|team|intern|ceo|cfo|cto|director|client|customer|team ?mate) (?:needs|wants|requires|"
+    r"would like|is flying|is travelling)"
+    r"(?! (?:me|us|to (?:meet|see|talk|speak|discuss|know)))\b",
+    r"\b(?:might|may) (?:\w+ )?need\b.*\bnot (?:yet )?(?:sure|certain|clear|decided)\b|\bnot (?:yet "
+    r")?(?:sure|certain) (?:yet|if i|whether i)\b",
+    r"^not (?!.*\bbut\b)(?!(?:via|with|on|before|after|later|earlier|too|more|only|sure)\b)|\bnot a "
+    r"flight\b|\bno flight[ ,|]|\bwithout (?:a )?flight\b",
+    r"\bi was (?:thinking|dreaming|wondering)\b.*\b(?:but|wont|not)\b",
+)
+# The trip depends on something that has not happened: the employee may want it planned already.
+CONDITIONAL: Final = compile_all(
+    r"\b(?:if|once|as soon as|in case|when|unless|should) (?:the|my|our|a|their) (?:\w+ "
+    r"){1,3}?(?:confirms?|agrees?|"
+    r"says? yes|approves?|signs?|accepts?|decides?|goes ahead|allows?|go through|goes through)\b|"
+    r"\b(?:depending on|subject to) (?:the|my|our) \w+",
+)
 # A question that asks for a flight: "is there any chance to fly to Rome?"
 REQUEST_QUESTION: Final = compile_all(
-    r"\b(?:is|are) there (?:any |a |some )?(?:chance|way|possibility) (?:to|of|that|for)\b|\b(?:is|would) "
+    r"\b(?:is|are) there (?:any |a |some )?(?:chance|way|possibility) (?:to|of|that|for|you|i|we)\b|\bdo "
+    r"you think (?:you|i|we) (?:could|can|might)\b|\b(?:is|would) "
     r"it (?:be )?possible to "
     r"(?:book|fly|get|go|travel|arrange|have)\b|\b(?:will|would|could|can) you\b|\b(?:can|could|may) (?:i|"
     r"we) (?:please )?(?:get|have|book|"
@@ -181,6 +248,7 @@ REQUEST_QUESTION: Final = compile_all(
 )
 # Asks what there is to book: the employee may want it booked.
 OFFER_QUESTION: Final = compile_all(
+    r"^(?:(?:please|pls|can you|could you|hi|hello|hey|,) )*(?:show me|list|compare|look up)\b",
     r"\b(?:how much (?:is|are|does|do|would|will|for|to)|how expensive|whats the (?:price|cost|fare)|what "
     r"is the (?:price|cost|fare)|price "
     r"(?:of|for)|how cheap|check (?:the )?prices?|prices? for|fares? for|what (?:does|do|would) .{1,60} "

@@ -19,6 +19,8 @@ from tripcortex.domain.intents.ports import Intent
 from tripcortex.domain.intents.quoted_text import separate_quotations
 from tripcortex.domain.planner.carriers import parse_carriers
 from tripcortex.domain.planner.languages import refuse_foreign_language
+from tripcortex.domain.planner.letter_parts import remove_letter_parts
+from tripcortex.domain.planner.person_names import hide_person_names
 from tripcortex.domain.planner.place_mentions import HOME
 from tripcortex.domain.planner.ports import MAX_SENTENCE_CHARS
 from tripcortex.domain.planner.request_parser import ParsedRequest, parse_trip
@@ -56,7 +58,7 @@ def classify(sentence: str, answer: str | None = None) -> Classification:
 
 def _classify(sentence: str) -> Classification:
     own = separate_quotations(sentence)
-    plain = correct_keywords(normalize_text(own.text))
+    plain = correct_keywords(normalize_text(hide_person_names(remove_letter_parts(own.text))))
     if refuse_foreign_language(sentence, plain):
         # The planner refuses another language in that language.
         return Classification(Intent.book)
@@ -160,10 +162,8 @@ def _decide(said: _Signals) -> Classification:
         or said.finds(booking_signals.TEXT_TASK)
     ):
         return Classification(Intent.other)
-    if said.requests_any(servicing_signals.CANCEL_START) and not said.finds(policy_signals.POLICY_ASK):
-        return Classification(Intent.cancel)
-    if said.requests_any(servicing_signals.CHANGE_START) and not said.finds(policy_signals.POLICY_ASK):
-        return Classification(Intent.change)
+    if found := _find_strong_servicing(said):
+        return Classification(found)
     asks_rule = said.is_question and (
         said.finds(policy_signals.POLICY_ASK) or said.finds(policy_signals.RULE)
     )
@@ -172,13 +172,40 @@ def _decide(said: _Signals) -> Classification:
         return Classification(found)
     if booking_signals.INJECTION.match(said.whole):
         return Classification(Intent.other, BOOK_QUESTION if said.has_trip else None)
-    if said.is_negated and not (said.finds(booking_signals.BOOK[:1]) and said.has_trip):
+    if _is_no_request(said):
         return Classification(Intent.other)
-    if _is_other_service(said) or said.finds(booking_signals.HYPOTHETICAL):
-        return Classification(Intent.other)
-    if said.finds(booking_signals.OTHER_TOPIC) and not (said.books and said.has_trip):
-        return Classification(Intent.other)
+    if said.finds(booking_signals.CONDITIONAL):
+        return Classification(Intent.other, BOOK_QUESTION)
     return _decide_booking(said)
+
+
+def _is_no_request(said: _Signals) -> bool:
+    """Return whether the words ask for something else than a flight, for nothing, or not to book."""
+    if said.is_negated and not (said.finds(booking_signals.BOOK[:1]) and said.has_trip):
+        return True
+    if _is_other_service(said) or said.finds(booking_signals.HYPOTHETICAL):
+        return True
+    if said.finds(booking_signals.OTHER_TOPIC) and not (said.books and said.has_trip):
+        return True
+    return any(each.search(said.whole) for each in booking_signals.NEVER_A_REQUEST)
+
+
+def _find_strong_servicing(said: _Signals) -> Intent | None:
+    """Return the intent of words that are about an existing booking, whatever trip they name."""
+    if not said.finds(policy_signals.POLICY_ASK):
+        if said.requests_any(servicing_signals.CANCEL_START):
+            return Intent.cancel
+        if said.requests_any(servicing_signals.CHANGE_START):
+            return Intent.change
+    elif said.is_question:
+        return None
+    if said.finds(servicing_signals.CHANGE_STRONG):
+        return Intent.change
+    is_new = said.finds(booking_signals.BOOK[:1]) and said.has_trip
+    is_confirmation = any(each.search(said.whole) for each in servicing_signals.CONFIRM)
+    if (is_confirmation or said.finds(servicing_signals.IS_BOOKED)) and not is_new:
+        return Intent.status
+    return Intent.cancel if said.requests_any(servicing_signals.CANCEL_STRONG) and not is_new else None
 
 
 def _find_other_intent(said: _Signals) -> Intent | None:
@@ -253,6 +280,10 @@ def _decide_booking(said: _Signals) -> Classification:
         return Classification(Intent.other)
     if said.books:
         return Classification(Intent.book)
+    if booking_signals.STATEMENT.search(said.plain) and not booking_signals.FLIGHT_OR_RETURN.search(
+        said.plain
+    ):
+        return Classification(Intent.other, BOOK_QUESTION)
     has_days = said.trip.departure is not None and said.trip.returning is not None
     is_trip = said.has_trip_kind and (said.has_destination or said.trip.departure is not None)
     if said.has_trip or said.has_route or has_days or is_trip:

@@ -28,7 +28,7 @@ DAY: Final = (
     r"week)"
 )
 NOT_TRAVEL: Final = (
-    r"(?:teams?\b|boss|manager|rules?\b|polic|company|preferred|limits?\b|meeting|guideline|allowance|"
+    r"(?:own\b|teams?\b|boss|manager|rules?\b|polic|company|preferred|limits?\b|meeting|guideline|allowance|"
     r"rate\b|wife|husband|"
     r"partner|spouse|colleague|name\b|an?\b|business trips?)"
 )

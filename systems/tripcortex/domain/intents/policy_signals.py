@@ -52,8 +52,9 @@ POLICY_ASK: Final = compile_all(
     r"){0,3}?(?:allowed|permitted|entitled|"
     r"eligible|authori[sz]ed|required|obliged|supposed|expected)\b|\bare we allowed\b|\bam i allowed\b|"
     r"\bwe allowed\b",
-    r"\b(?:is|are|would|will) (?:it|that|this|there)? ?(?:be )?(?:[\w-]+ ){0,7}?(?:ok|okay|fine|allowed|"
-    r"permitted|acceptable|"
+    r"^(?:(?:hi|hello|hey|please|,|so|and|but|also|ok) )*(?:is|are|would|will) (?:it|that|this|there)? "
+    r"?(?:be )?"
+    r"(?:[\w-]+ ){0,7}?(?:ok|okay|fine|allowed|permitted|acceptable|"
     r"permissible|alright|all right|covered|reimbursed|reimbursable|forbidden|prohibited|banned|against "
     r"(?:the )?(?:rules?|policy)|"
     r"within policy|out of policy|mandatory|expensable|claimable|compulsory|possible to expense)\b",
@@ -65,7 +66,8 @@ POLICY_ASK: Final = compile_all(
     r"\bhow (?:much|many|far|long|early|late|often|soon|expensive|high|big)\b.*\b(?:may|can|am|should|must|"
     r"do|could) (?:i|we|you|one|"
     r"employees?|directors?|managers?|an|my|somebody|someone|people)\b",
-    r"\bhow (?:much|many) .*\b(?:may|allowed|permitted|reimbursed?|covered?)\b|\bhow far (?:in advance|"
+    r"\bhow (?:much|many) .*\b(?:(?<!\d )may|allowed|permitted|reimbursed?|covered?)\b|\bhow far (?:in "
+    r"advance|"
     r"ahead)\b",
     r"\b(?:from|after|above|over|beyond|at) (?:how many|what|which) (?:\w+ ){0,5}?(?:hours?|price|amount|"
     r"level|grade|fare|distance|"
@@ -78,6 +80,18 @@ POLICY_ASK: Final = compile_all(
     r"\bwho (?:has to|must|needs to|can|should|may|will|would|do i|does|approves?|signs?|gets?|pays?|"
     r"decides?)\b",
     r"\b(?:is there|whats?|what is) (?:an? |the )?(?:\w+ )?(?:fee|charge|penalty)\b",
+    r"^(?:must|should|shall) (?:i|we|one|employees?|contractors?|people) (?:\w+ )?(?:take|use|book|fly|"
+    r"choose|accept|"
+    r"pay|keep|submit|get|ask|go|travel|share|hand|stay)\b",
+    r"\b(?:do|does|must|should|can|may|could) (?:contractors?|interns?|employees?|directors?|managers?|"
+    r"freelancers?|"
+    r"consultants?|staff|everyone|everybody|new hires)\b",
+    r"\b(?:in principle|in theory|at (?:the )?(?:companys?|firms?) (?:cost|expense)|on the company(?: card)?|"
+    r"on company money)\b",
+    r"\b(?:paid|covered|reimbursed|refunded) by the (?:company|firm|employer)\b|\bdo i pay\b.*\bmyself\b|"
+    r"\bmembers of the (?:board|team|leadership)\b",
+    r"\bhow (?:do|can|should) (?:i|we) (?:claim|expense|get reimbursed|submit|get (?:it|this|that|the "
+    r"money) back)\b",
     r"\bwhose (?:approval|permission|sign)\b",
     r"\b(?:which|what) (?:\w+ )?(?:airlines?|carriers?|hotels?|class(?:es)?|cabins?|suppliers?|fares?|"
     r"expenses?|meals?|level|grade|"
@@ -119,7 +133,10 @@ POLICY_ASK: Final = compile_all(
 # A sentence with these is about the rule, even if it names a booking.
 RULE: Final = compile_all(
     r"\b(?:rules?|polic(?:y|ies)|guidelines?|allowed|permitted|entitled|eligible|per ?diems?|reimburs\w+|"
-    r"expense[ds]?)\b"
+    r"expense[ds]?)\b|\b(?:does|will|would) the (?:company|firm|employer)\b|\b(?:contractors?|employees|"
+    r"interns)\b|"
+    r"\bis it (?:ok|okay|alright|all right|fine|acceptable) (?:if|to|for|that)\b|\bhow (?:do|can|should) "
+    r"(?:i|we) claim\b"
 )
 # Introduces a question.
 ASKING: Final = re.compile(
@@ -136,7 +153,8 @@ QUESTION_START: Final = compile_all(
     r"(?:morning|afternoon|evening)|"
     r"dear \w+|just wondering|just asking|but|then|[,-]) )*(?:what|whats|which|who|whos|whom|whose|when|"
     r"where|wheres|how|hows|why|is|"
-    r"are|am|can|could|may|do|does|did|will|would|should|shall|must|has|have|was|were|whether|if i|tell me "
+    r"are|am|can|could|may|do(?! the needful)|does|did|will|would|should|shall|must|has|have|was|were|"
+    r"whether|if i|tell me "
     r"(?:if|whether|what|"
     r"when|how)|explain|remind me|wondering|i wonder|any idea|do you know|isnt|arent|doesnt|hasnt)\b"
 )
@@ -145,6 +163,7 @@ QUESTION_START: Final = compile_all(
 INFORMATION: Final = re.compile(
     r"^(?:(?:hi|hello|hey|please|pls|question|so|and|also|ok|okay|sorry|but|,) )*(?:what|whats|which|who|"
     r"whos|when|where(?! (?:do|can|could) i (?:change|cancel))|wheres|how(?! (?:do|can|could) i)|hows|"
-    r"why|is|are|am|do|does|did|has|have|hasnt|was(?! to )|were|will (?!you)|would (?!you|like)|should|"
+    r"why|is|are|am|do|does|did|has|have|hasnt|was(?! to )|were|will (?!you)|would (?!you|like|be (?:great|"
+    r"good|nice|lovely|ideal|best|perfect|helpful))|should|"
     r"isnt|arent|doesnt)\b"
 )

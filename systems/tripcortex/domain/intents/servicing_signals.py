@@ -13,9 +13,11 @@ from tripcortex.domain.intents.phrases import DAY, LEAD_OR_ASK, NEW, NOT_TRAVEL,
 # --- a booking that exists --------------------------------------------------------------------------------
 
 EXISTING: Final = compile_all(
+    rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
     rf"(?<!\bbook )(?<!\breserve )(?<!\bplan )(?<!\barrange )(?<!\bbuy )\b(?:my|our|that|those|this|these|"
     rf"existing|"
-    rf"current|his|her|their) (?:(?!{NOT_TRAVEL})[\w:-]+ ){{0,4}}?(?!{NOT_TRAVEL}){NOUN}\b",
+    rf"current|his|her|their) (?:(?!{NOT_TRAVEL})[\w:][\w:-]* ){{0,4}}?(?!{NOT_TRAVEL}){NOUN}\b(?! "
+    rf"(?:budget|costs?|class|preferences?|limit|allowance|needs?))",
     rf"\bthe (?:(?!{NOT_TRAVEL})[\w:-]+ ){{0,3}}?(?:booking|reservation|pnr|e-?ticket|itinerary)s?\b(?! "
     rf"(?:at|within|less|class|fee))",
     r"\b(?:than|as) (?:booked|planned|scheduled)\b",
@@ -41,7 +43,8 @@ EXISTING: Final = compile_all(
 )
 # Also a flight to be booked: "the Delhi flight", "the flight to Lisbon".
 MAYBE_EXISTING: Final = compile_all(
-    rf"\b(?:the|both|all|one of (?:my|the)) (?!(?:{NEW})\b)(?:(?!(?:{NEW})\b)[\w:-]+ "
+    rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
+    rf"\b(?:the|both|all|one of (?:my|the)) (?!(?:{NEW})\b|\d)(?:(?!(?:{NEW})\b)[\w:-]+ "
     rf"){{0,3}}?(?:flights?|trips?|tickets?|"
     r"connection|return|outbound|inbound)\b",
     r"\bthe \d{1,2}[:.]\d\d\b",
@@ -50,6 +53,75 @@ FLIGHT_NUMBER: Final = compile_all(
     r"\b(?!(?:at|on|in|to|by|or|of|is|my|am|pm|no|an|as|be|us|t\d)\b)(?:[a-z]{2}|[a-z]\d|\d[a-z]) "
     r"?\d{2,4}\b(?! ?(?:am|pm|"
     r"usd|eur|euros?|dollars?|rupees|pounds))"
+)
+
+# Whatever else the words name, they are about a booking that exists.
+CANCEL_STRONG: Final = compile_all(
+    r"(?:^|(?<!able )(?<!possible )(?<!option )(?<!right )(?<!free )\b(?:we|i|please|pls|so|just|only|and|"
+    r"then|to|lets|must|should|now|"
+    r"have to|need to|want to|, ) ?)cancel\b(?! (?:any ?time|for free|free|without|later|if|policy|fees?|"
+    r"rules?))",
+    r"\bno longer (?:need|want|require) (?:the|my|that|this|those|these|our|any of) \b",
+    r"\b(?:get|take) me off (?:of )?(?:the|my|that|this) (?:\d|[\w:-]+ (?:flight|plane))",
+    r"(?:^|please |pls |just |and |, )(?:stop|halt|pull|scrap|withdraw) (?:the|my|that|this) (?:[\w-]+ "
+    r")?(?:trip|flight|travel|visit)\b",
+    r"\bno longer (?:going|flying|travelling|traveling)\b",
+    r"\bno longer (?:need|want|require)\b(?! (?:an? |the |any |my )?(?:hotel|car|visa|return|bags?|room|"
+    r"upgrade|seat|train|taxi))",
+    r"\b(?:dont|do not|wont|doesnt|didnt) (?:need|want) .*\b(?:any ?more|any longer|after all)\b",
+    r"\b(?:cant|cannot|can not|wont) make (?!it (?:before|after|until|by|to)|the|a (?!flight|trip)|any|up|"
+    r"do|this work|sense)\b",
+    r"^(?:(?:please|pls|just|ok|sorry|,) )*(?:forget(?: about)?|scrap|drop|withdraw|delete|void|bin) "
+    r"(?!(?:the |about |my )*(?:hotels?|cars?|room|me|you|instructions|previous|all|everything|that i)\b)",
+    r"\b(?:is|are) (?:now )?off\b(?=.{0,12}\bcancel| ?(?:[,|]|$))",
+    r"\b(?:dont|do not|wont|doesnt) (?:need|want) (?:the|my|that|this|those) (?:[\w:-]+ ){0,5}?"
+    r"(?:flights?|trips?|bookings?|tickets?|reservations?|seats?)\b(?!.{0,30}\bbefore\b)",
+)
+CONFIRM: Final = compile_all(
+    r"^(?:(?:please|pls|kindly|can you|could you|hi|hello|,) )*(?:re-?)?confirm\b(?! (?:if|whether|that i "
+    r"can|i can|and book))",
+    r"\bany (?:news|updates?) (?:on|about|regarding|for)\b",
+)
+# A statement that something is booked; a hotel or a room may well be.
+IS_BOOKED: Final = compile_all(
+    r"(?<!train )(?<!visa )(?<!hotel )(?<!call )(?<!bus )\b(?:is|was|were|has been|got) (?:already |now "
+    r")?(?:cancelled|canceled|confirmed|"
+    r"delayed|rescheduled)\b(?! (?:so|,|\|))",
+    r"(?<!hotel )(?<!room )(?<!hotels )(?<!car )(?<!table )(?<!train )(?<!accommodation )(?<!office "
+    r")\b(?:is|are|was|were|has been|"
+    r"got|gets) (?:already |now |also )?booked\b(?! (?:for (?:a|the) (?:meeting|room)|solid|up|out))",
+    r"\b(?:i|we) (?:have|ve|had|got) (?!(?:a|the|my|our)? ?(?:hotel|room|car|table|meeting|train|"
+    r"desk))(?:(?!hotel|room|car|table|"
+    r"meeting|train|desk|\|).){0,60}\bbooked\b",
+)
+_BOOKED: Final = (
+    r"(?:flights?|trips?|bookings?|tickets?|legs?|reservations?|return|outbound|inbound|"
+    r"itinerary|departure|seats?)"
+)
+CHANGE_STRONG: Final = compile_all(
+    r"\b(?:turn|convert|change|make|switch|extend|shorten|upgrade|downgrade) (?:my|the|that|this) "
+    r"(?:existing |current |booked )?"
+    r"(?:[\w:-]+ ){0,5}?(?:in)?to (?:a |an |be )?(?:round|return|one|single|later|earlier|business|"
+    r"first|premium|economy)",
+    rf"\b(?:the|my|our|that|this|both|all) (?:[\w:-]+ ){{0,3}}?{_BOOKED} (?:(?:on|to|from|for) (?:the "
+    rf")?[\w:]+ )?"
+    r"(?:has|have|needs?|must|should|ought|will have) (?:to |also |be |now |then |too |all )*(?:move|moved|"
+    r"change|changed|shift|"
+    r"shifted|rebooked|postponed|later|earlier|pushed|rescheduled|extended|(?:on )?(?:mon|tues|wednes|"
+    r"thurs|fri|satur|sun)day)\b",
+    r"\b(?:different|another|better|other|aisle|window) seat\b.{0,60}\b(?:im in|i am in|i have|instead|"
+    r"assigned|booked|got|than|"
+    r"my flight|the flight|on my)\b",
+    r"\b(?:bring|move|put|push) (?:the|my|our|that) (?:[\w:-]+ ){0,2}?(?:flight|trip|return|"
+    r"departure)s?\b.{0,40}\b(?:to|forward|back)\b",
+    r"\bbring forward (?:the|my|our|that)\b",
+    r"\b(?:can|could|may|must|should) (?:i|we) (?:still )?(?:change|move|switch|postpone|rebook|reschedule|"
+    r"shift|amend)\b(?! planes?\b)",
+    r"\b(?:possible|able|want|like|need|how) to (?:switch|swap|rebook|reschedule)\b(?! "
+    r"airlines?\b.{0,20}\bpolicy)",
+    r"^(?:(?:hi|hello|hey|,) )*(?:(?:i am|im|i was|we are|were|i have been|ive been) )?(?:already )?booked "
+    r"(?:to|on|for|into|from|with|via|in)\b.*\b(?:instead|change|switch|move|want|rather|earlier|later|"
+    r"different|another)\b",
 )
 
 # --- a cancellation ---------------------------------------------------------------------------------------
@@ -61,7 +133,8 @@ _CANCEL: Final = (
 )
 CANCEL_IMPERATIVE: Final = compile_all(
     rf"{LEAD_OR_ASK}(?:cancel|call off|scrap|void|nuke|annul)\b(?! (?:polic|rule|fee|culture))",
-    rf"{LEAD_OR_ASK}{_CANCEL} (?:(?:my|our|the|that|this|both|all|whole|entire|every|all of) )+(?:[\w:-]+ "
+    rf"{LEAD_OR_ASK}{_CANCEL} (?:(?:my|our|the|that|this|both|all|whole|entire|every|all of|{DAY}s) "
+    rf")+(?:[\w:-]+ "
     rf"){{0,4}}?{NOUN}\b"
     r"(?!.*\b(?:and|then) (?:book|rebook)\b)",
     r"\b(?:cancel|call) (?:it|that|this|them|everything|both|all)\b(?: off)?",
@@ -212,11 +285,15 @@ SEAT: Final = compile_all(
 
 # Also with a word of the policy: "any news on the approval?".
 STATUS_FIRST: Final = compile_all(
+    r"^(?:(?:please|pls|kindly|can you|could you|hi|hello|,) )*(?:re-?)?confirm\b(?! (?:if|whether|that i "
+    r"can|i can|and book))",
+    r"\bcan i (?:already |now )?check ?-?in\b",
+    r"^(?:did|has|have) (?:the|my|our) (?:[\w-]+ ){1,4}?(?:come|go|gone|clear|cleared|went)(?: through)?\b",
     r"\bany (?:update|news|word|progress)s?\b|\b(?:did|has|have|hasnt) (?:my |the |our )?(?:\w+ )?(?:boss|"
     r"manager|approver|"
     r"lead|director|finance|vp|supervisor|cfo|hr)\b.*\b(?:approve|approved|sign|signed|decide|decided|"
     r"answer|answered|"
-    r"respond|responded|reject|rejected|reply|replied|see|seen|look|looked|ok|confirm|confirmed)\b"
+    r"respond|responded|reject|rejected|reply|replied|see|seen|look|looked|ok|confirm|confirmed)\b",
 )
 STATUS_ANY: Final = compile_all(
     r"\b(?:remind|tell) me (?:when|where|what time|which)\b|\b(?:list|show|see)(?: me)? (?:everything|all|"
@@ -282,9 +359,10 @@ STATUS_ANY: Final = compile_all(
     r"through|happen)\b",
 )
 STATUS_OF_EXISTING: Final = compile_all(
+    rf"\b{NOUN}\b.{{0,40}}\b(?:was|were|has been|have been) (?:already )?booked (?:for|by|to)\b",
     r"\b(?:on time|delayed|late|confirmed|ticketed|cancelled|canceled|gate|terminal|seat|boarding|landed|"
     r"layover|check-? ?in|refund|"
     r"receipt|invoice|ref|reference|number|code|status|included|allowance|approved|pending|cost|paid|"
     r"schedule|details|"
-    r"overbooked|aircraft|duration|stops|meal|wifi|lounge|progress|options?)\b"
+    r"overbooked|aircraft|duration|stops|meal|wifi|lounge|progress|options?)\b",
 )

@@ -13,6 +13,7 @@ from typing import Final
 
 from tripcortex.domain.planner import days
 from tripcortex.domain.planner.days import Day
+from tripcortex.domain.planner.public_holidays import HOLIDAY_NAMES
 from tripcortex.domain.planner.text_normalization import NUMBER, parse_number
 
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -20,7 +21,7 @@ _MONTHS: Final = (
     "january february march april may june july august september october november december".split()
 )
 W: Final = (
-    r"(mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?"
+    r"(mon(?:day)?|tue(?:s(?:day)?)?|wed(?:s|nes(?:day)?)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?"
     r"|sun(?:day)?)"
 )
 M: Final = (
@@ -40,9 +41,15 @@ _MAX_MONTHS: Final = 12
 _WEEKS_OF_MONTH: Final = ("first", "second", "third", "fourth", "last")
 _NTH_WEEKDAY: Final = f"({'|'.join(_WEEKS_OF_MONTH)})"
 _NUMBERS: Final = re.compile(r"(?<![\d$€£/.])(\d{1,2})[/-](\d{1,2})(?=[/-]\d{2,4}(?![\d/])|(?![\d/-]))")
-_NAMED_WEEK: Final = re.compile(r"\b(?:on |in )?(next|this) week\b")
-_WEEKDAY_OF_WEEK: Final = re.compile(
-    rf"\b{W}s? (?:of )?(?:next|this) week\b|\b(?:next|this) week(?: on)? {W}\b"
+_NAMED_WEEK: Final = re.compile(
+    rf"(?:\b{W}s? ?,? ?)?(?<!end of )(?<!beginning of )(?<!start of )(?<!middle of )\b(?:on |in |of "
+    rf")?(?:the )?"
+    rf"(?P<name>next week(?! after)|this week|week after next)\b(?P<after>(?: on)?(?: ,)? {W})?"
+)
+_MONTH_OF_DAY: Final = re.compile(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{M})\b")
+_RETURNS: Final = re.compile(r"\b(?:back|return\w*|home|until|till|through|to)\b")
+_BARE_ORDINAL: Final = re.compile(
+    rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!(?: of)? (?:{M}|this|next)\b| to | ?-)"
 )
 _BARE_WEEKDAY: Final = re.compile(
     rf"(?<!next )(?<!this )(?<!last )(?<!coming )(?<!following )(?<!every )(?<!that )\b{W}\b(?! ?,? (?:the "
@@ -59,8 +66,9 @@ def mark_days(text: str, day_first: bool | None) -> tuple[str, list[Day], list[t
     `day_first` says whether 3/4 is in April; None if unknown.
     """
     spans: list[tuple[int, int, DayTuple]] = []
-    left = text = _spread_week(text)
-    day_first = _infer_order(text) if day_first is None else day_first
+    left = text = _spread_month(_spread_week(text))
+    order = _infer_order(text)
+    day_first = day_first if order is None else order
     for pattern, maker in _PATTERNS:
         for match in pattern.finditer(left):
             made = maker(match, day_first)
@@ -91,12 +99,43 @@ def _infer_order(text: str) -> bool | None:
 
 
 def _spread_week(text: str) -> str:
-    """Return the text with the week at each weekday: "next week: Wednesday to Friday"."""
+    """Return the text with the week at each weekday that shares it: "next week: Wednesday to Friday"."""
     week = _NAMED_WEEK.search(text)
-    if week is None or _WEEKDAY_OF_WEEK.search(text) or not _BARE_WEEKDAY.search(text):
+    if week is None or week["after"]:
         return text
-    rest = f"{text[: week.start()]} {text[week.end() :]}"
-    return _BARE_WEEKDAY.sub(rf"\1 {week[1]} week", rest)
+    if week[1] is None:
+        rest = f"{text[: week.start()]} {text[week.end() :]}"
+        return _BARE_WEEKDAY.sub(rf"\1 {week['name']}", rest)
+    last = _parse_weekday(week[1]) or 0
+
+    def spread(match: re.Match[str]) -> str:
+        # "Friday to Monday next week" begins this week.
+        is_earlier = (_parse_weekday(match[1]) or 0) < last
+        return f"{match[1]} {week['name']}" if is_earlier else match[0]
+
+    return _BARE_WEEKDAY.sub(spread, text[: week.start()]) + text[week.start() :]
+
+
+def _spread_month(text: str) -> str:
+    """Return the text with its only month at each day without one: "the 3rd, back on 7 June".
+
+    A smaller number before it is of that month, a larger one of the month before: "the 28th, back on 2
+    June". A smaller number after it stays as it is if it is a return: "28 May, back the 2nd".
+    """
+    months = list(_MONTH_OF_DAY.finditer(text))
+    if len(months) != 1:
+        return text
+    only = months[0]
+    month, day = _parse_month(only["month"]), int(only["day"])
+
+    def spread(match: re.Match[str]) -> str:
+        is_before, named = match.start() < only.start(), int(match[1])
+        if not is_before and named < day and _RETURNS.search(text[only.end() : match.start()]):
+            return match[0]
+        of = (month - 2) % _MAX_MONTHS if is_before and named > day else month - 1
+        return f"{match[0]} {_MONTHS[of]}"
+
+    return _BARE_ORDINAL.sub(spread, text)
 
 
 def _parse_weekday(word: str | None) -> int | None:
@@ -162,6 +201,29 @@ def _range_month(match: re.Match[str], _: bool | None) -> DayTuple:
     """Build both days of "3 to 5 April"."""
     month = _parse_month(match[3])
     return tuple(_build_day(match[0], month, int(day), match[4]) for day in (match[1], match[2]))
+
+
+def _dotted_range(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build both days of "8.-11.6."."""
+    month = int(match[3])
+    if not 1 <= month <= _MAX_MONTHS:
+        return ()
+    return tuple(_build_day(match[0], month, int(day), match[4]) for day in (match[1], match[2]))
+
+
+def _holiday(match: re.Match[str]) -> Day:
+    """Build the day of "Boxing Day" or "the day before Thanksgiving"."""
+    side = match["side"]
+    offset = 0 if not side else 1 if side.endswith("after") else -1
+    return days.holiday(match[0], match["holiday"], offset)
+
+
+def _either_of_month(match: re.Match[str], _: bool | None) -> DayTuple:
+    """Build the vague day of "3 or 4 April" and "between April 3 and 5"."""
+    groups = [each for each in match.groups() if each]
+    month = next(_parse_month(each) for each in groups if not each.isdigit())
+    read = [_build_day(match[0], month, int(each), None) for each in groups if each.isdigit()]
+    return (days.any_of(match[0], read, is_vague=True),)
 
 
 def _two_days(match: re.Match[str], _: bool | None) -> DayTuple:
@@ -257,16 +319,36 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         ),
         (r"(?<![\d$€£/.])(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/])", _numeric),
         (r"(?<![\d$€£/.])(\d{1,2})(/)(\d{1,2})()(?![\d/])", _numeric),
+        (r"(?<![\d$€£/.])(\d{1,2})\.? ?- ?(\d{1,2})\.(\d{1,2})\.?(\d{4})?(?![\d/.])", _dotted_range),
+        (
+            rf"\b(?:(?P<side>(?:the )?(?:day|night|evening) (?:before|after)|the eve of) "
+            rf")(?P<holiday>{HOLIDAY_NAMES})\b",
+            _plain(_holiday),
+        ),
+        (rf"\b(?P<holiday>{HOLIDAY_NAMES}) (?P<side>eve)\b", _plain(_holiday)),
+        (rf"\b(?P<side>)(?P<holiday>{HOLIDAY_NAMES})\b", _plain(_holiday)),
         # Either a stay from a day on, or a day that long after another: the words do not say which.
         (
             rf"\b{NUMBER} {_UNIT} (?:from|after|following|before|prior to|ahead of) (?:the )?(?:{M} (?:the "
             rf")?{_NTH}\b|{_NTH}(?: of)? ?{M}\b)",
             _plain(lambda match: days.vague_day(match[0])),
         ),
+        # One of several days, and the words do not say which.
+        (
+            rf"\b(?:(?:any ?day|any ?time|some ?time|some day) )?(?:between|either) (?:the )?{D}(?: "
+            rf"of)?(?: and | or |-)"
+            rf"(?:the )?{D}(?: of)? {M}\b",
+            _either_of_month,
+        ),
+        (rf"\b(?:the )?{D}(?: or |/| or the ){D}(?: of)? {M}\b", _either_of_month),
+        (rf"\b{M} {D}(?: or |/| or the ){D}\b(?![/\d])", _either_of_month),
         (rf"\b{M} {D}{_TO}{D}\b(?! ?(?:am|pm|{M})){_YEAR}", _month_range),
         (rf"\b(?:the )?{D}{_TO}{D}(?: of)? {M}\b{_YEAR}", _range_month),
         (rf"\b{D} {M} {D} {M}\b{_YEAR}", _two_days),
-        (rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{_NTH}\b(?! ?(?:am|pm|class)\b){_YEAR}", _month_then_day),
+        (
+            rf"\b(?:{W} ?,? )?(?:the )?{M} (?:the )?{_NTH}\b(?! ?(?:am|pm|class)\b|:\d){_YEAR}",
+            _month_then_day,
+        ),
         (
             rf"\b(?:{W} ?,? )?(?:the )?{_NTH}(?: of)? ?{M}\b{_YEAR}",
             _day_then_month,
@@ -277,7 +359,7 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             rf"and|one way)\b)",
             _nth,
         ),
-        (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)(?: of (?P<month>this|next) month)\b", _nth),
+        (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)(?: of)? (?P<month>this|next) month\b", _nth),
         (r"\b(?P<month>this|next) month,? (?:on )?(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b", _nth),
         (r"\b(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)\b", _nth),
         (
@@ -286,6 +368,13 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         ),
         (rf"\b({NUMBER}) weeks? (?:from|after|on) (?:this |coming )?{W}\b", _plain(_weeks_from)),
         (rf"\b(?:a )?(week|fortnight) (?:from|on) (?:this |coming )?{W}\b", _plain(_weeks_from_one)),
+        (
+            rf"\b(?:on )?(?:the )?{W},? ?(?:(?:of|in) )?(?:the )?week after next\b|"
+            rf"\b(?:the )?week after next(?: on)?(?: ,)? {W}\b",
+            _plain(
+                lambda match: days.weekday_of_week(match[0], _parse_weekday(match[1] or match[2]) or 0, 2)
+            ),
+        ),
         (rf"\b(?:the )?{W} after next\b", _of_week("after next")),
         (rf"\b(?:that|the same) {W}\b", _of_week("that")),
         (
@@ -323,7 +412,8 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             _plain(lambda match: days.from_today(match[0], 14 + (match[2] == "tomorrow"))),
         ),
         (
-            r"\b(?:on )?the day after(?: that)?(?= ?(?:[,|]|$|and\b|with\b|in\b|at\b|please\b))",
+            r"\b(?:on )?the day after(?: that)?(?= ?(?:[,|]|$|and\b|with\b|in\b|at\b|please\b|back\b|home\b|"
+            r"return\w*\b|pls\b|by\b))",
             _plain(lambda match: days.days_after_departure(match[0], 1)),
         ),
         (
@@ -337,6 +427,18 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
         (
             r"\b(?:the |a |one )?(?:day|night|evening) (?:before|prior|earlier)\b",
             _plain(lambda match: days.vague_day(match[0])),
+        ),
+        (
+            r"\bthe (?:next|following) (?=morning|afternoon|evening|night)",
+            _plain(lambda match: days.days_after_departure(match[0], 1)),
+        ),
+        (
+            rf"\bafter ({NUMBER}) {_UNIT}\b",
+            _plain(
+                lambda match: days.days_after_departure(
+                    match[0], parse_number(match[1]) * _unit_days(match[2])
+                )
+            ),
         ),
         (r"\bthe (?:next|following) day\b", _plain(lambda match: days.days_after_departure(match[0], 1))),
         (rf"\b(?:in|within) ({NUMBER}) {_UNIT}(?: time)?\b", _plain(_in)),
@@ -377,8 +479,9 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], DayBuilder], ...]] = tuple(
             _plain(lambda match: days.vague_day(match[0])),
         ),
         (
-            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas(?: day| "
-            r"eve)?|easter|thanksgiving|new years?(?: day| eve)?|labor day|memorial day)\b",
+            r"\b(?:at |over )?(?:the )?(?:end of (?:the )?week|weekend|christmas|xmas|easter|thanksgiving|"
+            r"new years?|diwali|eid|ramadan|"
+            r"(?:chinese|lunar) new year|golden week|ascension|pentecost|whitsun|hanukkah|passover)\b",
             _plain(lambda match: days.vague_day(match[0])),
         ),
         (

@@ -7,30 +7,15 @@ marker give its role
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from tripcortex.domain.planner import days
+from tripcortex.domain.planner.date_roles import THAT_DAY, MarkedText, assign_roles
 from tripcortex.domain.planner.date_words import mark_days
 from tripcortex.domain.planner.days import Day
 from tripcortex.domain.planner.gazetteer import MAX_CHOICES
-from tripcortex.domain.planner.text_normalization import NUMBER, is_correction, parse_number
-
-RETURN: Final = (
-    r"(?:return(?:ing|s)?|(?:com(?:e|ing)|fly(?:ing)?|get(?:ting)?|be|go(?:ing)?)? ?back"
-    r"|(?:com(?:e|ing) |fly(?:ing)? |head(?:ing)? |go(?:ing)? )?home|inbound|(?:down|up|over|out) again|"
-    r"until|till|til|through|thru)"
-)
-_FILL: Final = (
-    r"(?:(?: ,| (?:in )?(?:economy|business|first|premium economy)(?: class)?| (?:last|first|earliest) "
-    r"flight| home| again| on| the| any| time| any ?time| some ?time| latest| only| late| early| "
-    r"morning| afternoon| evening| night| of| in(?: economy| business| first class)?|(?: last| first| "
-    r"earliest)? flight| "
-    r"date| "
-    r"is| trip"
-    r"| (?:to|from) (?!@)\w+(?: \w+)??){0,6})"
-)
+from tripcortex.domain.planner.text_normalization import NUMBER, parse_number
 
 
 @dataclass(frozen=True)
@@ -50,6 +35,8 @@ class Dates:
     # A second day without a role: whether it is the return has to be asked.
     doubtful: Day | None = None
     back: frozenset[int] = frozenset()
+    # The departure was named as the day of the arrival.
+    arrives: bool = False
 
 
 def parse_dates(plain: str, day_first: bool | None) -> Dates:
@@ -60,7 +47,23 @@ def parse_dates(plain: str, day_first: bool | None) -> Dates:
     is_back_by_night = bool(_BACK_BY_NIGHT.search(text))
     is_night = is_night and stay == (1,)
     text, found, tied = mark_days(text, day_first)
-    dates = _assign_roles(text, found, tied, is_one_way=trip == "one_way", is_day_trip=stay == (0,))
+    marked = MarkedText(text, tuple(found), tuple(tied))
+    roles = assign_roles(marked, is_one_way=trip == "one_way", is_day_trip=stay == (0,))
+    dates = Dates(
+        text,
+        roles.departure,
+        roles.returning,
+        doubtful=roles.doubtful,
+        back=roles.back,
+        arrives=roles.arrives,
+    )
+    if roles.departure is None and not stay and trip is None and _THERE_AND_BACK.search(text):
+        # "From Boston to Chicago and back on 5 May".
+        return replace(dates, departure=roles.returning, returning=None, stay=(0,))
+    if roles.is_day_trip:
+        return replace(dates, returning=None, stay=(0,), trip=trip)
+    if THAT_DAY in text and dates.returning:
+        stay = ()
     if is_night and dates.returning:
         # "Overnight to Zurich on Sunday, back on Friday" is a flight by night.
         return replace(dates, stay=(), trip=trip, text=f"{dates.text} | overnight flight")
@@ -82,10 +85,13 @@ _ONE_WAY: Final = re.compile(
     r"(?: flight| trip)?|no (?:flight|way) back|(?:wont|not) be (?:coming|flying) back|not a return)\b"
 )
 _ROUND: Final = re.compile(
-    r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)|there and back(?! in "
+    r"\b(?:round ?- ?trip|round trip|roundtrip|return (?:ticket|flight|trip|fare)s?|(?:a|one) return(?= "
+    r"(?:to|from) )|there and back(?! in "
     r"(?:a|one) day)|both "
-    r"ways)\b(?!(?: on| is)? (?:the )?(?:[@\d]|mon|tue|wed|thu|fri|sat|sun|"
-    r"jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|next|tomorrow))"
+    r"ways)\b(?!(?: on| is)? (?:the )?(?:[@\d]|evening|morning|afternoon|night|mon|tue|wed|thu|fri|sat|sun|"
+    r"that|same|this|one|two|three|"
+    r"four|five|six|seven|a (?:week|day)|in \w+ (?:days|weeks)|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|"
+    r"dec|next|tomorrow))"
 )
 _STAYS: Final = (
     # A negative number: the planner asks about it.
@@ -121,7 +127,10 @@ _STAYS: Final = (
             r"afternoon)\b|\bday ?-?(?:trip|return)\b|\bfor the day\b(?! after)|\bback in (?:a|one|the "
             r"same) day\b|"
             r"\bthere and back in "
-            r"(?:a|one) day\b|\bback (?:on )?that (?:same )?(?:evening|night|day)\b"
+            r"(?:a|one) day\b|\b(?:out|there) and back(?: again)?(?= (?:on )?(?:this |next |the )?(?:\d|"
+            r"mon|tue|wed|thu|fri|sat|sun|"
+            r"tomorrow|today))|\b(?:back|home|return(?:ing)?) (?:on )?that (?:same )?(?:evening|night|day|"
+            r"afternoon)\b"
         ),
         "same",
     ),
@@ -148,14 +157,23 @@ _STAYS: Final = (
         ),
         "week",
     ),
-    (re.compile(r"\b(?:stay(?:ing)? )?overnight\b(?! flight)"), "overnight"),
+    (
+        re.compile(r"\b(?:stay(?:ing)? )?overnight\b(?! flight)(?!.{0,16}\b(?:twice|two|three|2|3)\b)"),
+        "overnight",
+    ),
 )
 
 
 # Without another day, the evening is that of the departure.
 _BACK_BY_NIGHT: Final = re.compile(
-    r"\b(?:back|home|return(?:ing)?)(?: home| again)? (?:(?:in the (?:late )?|that |the same |at |by )"
-    r"(?:evening|night|late afternoon)|(?:at |by |around )?\d{1,2}(?::\d\d)? ?pm)\b"
+    r"\b(?:last|late|latest|evening) (?:one |flight |plane )?(?:back|home)\b|"
+    r"\b(?:back|home|return(?:ing)?|down|fly(?:ing)? back)(?: home| again)? (?:(?:in the (?:late )?|that |"
+    r"the same |at |by )"
+    r"(?:evening|night|afternoon|late afternoon)|(?:on )?the (?:last|late|evening) (?:flight|plane|one)|"
+    r"(?:at |by |around )?\d{1,2}(?::\d\d)? ?pm)\b"
+)
+_THERE_AND_BACK: Final = re.compile(
+    r"^[^@]*\b(?:to|there|out) (?:[a-z ]+ )?and back (?:again )?(?:on )?@0[^@]*$"
 )
 _OVERNIGHT: Final = re.compile(r"\bovernight\b(?! flight)")
 
@@ -171,7 +189,8 @@ def _parse_stay(text: str) -> tuple[str, tuple[int, ...]]:
     """Return the text without the first length of stay, and the possible numbers of nights."""
     for pattern, unit in _STAYS:
         if match := pattern.search(text):
-            return f"{text[: match.start()]} | {text[match.end() :]}", _nights(unit, match)
+            mark = f"{THAT_DAY} " if unit == "same" and " that " in f" {match[0]} " else ""
+            return f"{text[: match.start()]} | {mark}{text[match.end() :]}", _nights(unit, match)
     return text, ()
 
 
@@ -193,134 +212,3 @@ def _count_nights(unit: str, many: int) -> tuple[int, ...]:
     if unit == "week":
         return (many * days.WEEK,)
     return (many,) if unit == "night" else (many - 1, many)
-
-
-# --- roles --------------------------------------------------------------------------------------------------
-
-_EVENT: Final = (
-    r"\b(?:meetings?|conference|workshop|event|appointment|interview|summit|training|wedding|seminar|trade "
-    r"(?:show|fair)|offsite|congress|convention|symposium|expo|exhibition|forum|hackathon|kick ?-?off)\b"
-    r"[^|@]*@(\d+)"
-)
-_DAYS_OF_A_TRIP: Final = 2
-# An hour by which the employee has to be there makes the day of a meeting the day of the flight.
-_HOUR_OF_ARRIVAL: Final = re.compile(
-    r"\b(?:arriv\w*|be (?:there|in|at)|land|get (?:there|in)|reach)\b[^|@]{0,30}\b(?:by|before) \d"
-)
-_LEAVING: Final = (
-    r"\b(?:fly|flying|leave|leaving|depart|departing|departure|out|outbound|going|go|travel|travell?ing)"
-    r"(?: (?:me|out|there|over|on|the|is|date|to \w+|from \w+|early|late))* @(\d+)"
-)
-# The words do not say which of several days they follow.
-_DAY_AFTER: Final = re.compile(r"\bday after(?: that)?$|\b(?:next|following) day$")
-
-
-def _assign_roles(
-    text: str, found: list[Day], tied: list[tuple[int, int]], *, is_one_way: bool, is_day_trip: bool
-) -> Dates:
-    """Decide by the words around each marker which day is the departure and which the return.
-
-    `tied` are pairs of markers that form a range. A day after "not" is dropped; one after "by" or "around" is
-    vague.
-    """
-    dropped = _indexes(
-        r"\b(?:not|except|never|avoid|isnt|cannot|cant)(?: on| fly(?: on)?| leave(?: on)?)? @(\d+)"
-        # A past stay is not a future trip.
-        r"|\b(?:(?:was|were|been) (?:in|at)|been to)(?: [a-z]+){1,3}? @(\d+)",
-        text,
-    )
-    loose = _indexes(
-        r"\b(?:by|before|after|around|about|approximately|roughly|no later than|latest|between|near|not "
-        r"before)"
-        r"(?: the| on)? @(\d+)|@(\d+)(?: at the latest| or (?:so|later|earlier|thereabouts))",
-        text,
-    ) | _indexes(r"\bbetween @\d+ and @(\d+)", text)
-    loose |= _indexes(r"\bweek (?:of|commencing|beginning|starting)(?: the| on)? @(\d+)", text)
-    # The day of a meeting is not the day of the flight to it.
-    events = _indexes(_EVENT, text) - _indexes(_LEAVING, text)
-    events |= {second for first, second in tied if first in events}
-    if len(found) >= len(events) + _DAYS_OF_A_TRIP:
-        # Both flights have days of their own.
-        dropped |= events
-    elif not (is_day_trip or _HOUR_OF_ARRIVAL.search(text)):
-        loose |= events
-    loose |= {at for at, day in enumerate(found) if at > 1 and _DAY_AFTER.search(day.words.strip())}
-    corrected = _find_corrected(text)
-    dropped |= corrected
-    found = [replace(day, is_vague=True) if at in loose else day for at, day in enumerate(found)]
-    back = _indexes(rf"\b{RETURN}{_FILL} @(\d+)", text)
-    back |= _indexes(
-        r"@\d+ (?:- |to |until |till |through |thru |and back |, ?back )(?:on |the )*@(\d+)", text
-    )
-    back |= _indexes(r"\bout (?:on )?@\d+[^@]*\bin on @(\d+)", text)
-    back |= _indexes(r"@\d+[^@]*@(\d+) (?:back|return|home|inbound)(?= ?(?:[|,-]|$))", text)
-    adjacent = _adjacent(text, found)
-    back |= {second for _, second in tied} | adjacent
-    # "Returning Friday, sorry, Saturday".
-    back |= {at + 1 for at in corrected & back}
-    # "Thursday or Friday" is one day, and which of the two is not said.
-    either = _either(text, adjacent)
-    back |= {second for first, second in either if first in back}
-    there = [at for at in range(len(found)) if at not in back | dropped]
-    returns = [found[at] for at in sorted(back) if at not in dropped]
-    departure, doubtful = _find_departure(text, found, there, either, is_only_one=is_one_way or bool(returns))
-    returning = days.any_of(_words(returns), returns, is_vague=True) if len(returns) > 1 else None
-    return Dates(
-        text, departure, returning or next(iter(returns), None), doubtful=doubtful, back=frozenset(back)
-    )
-
-
-def _find_corrected(text: str) -> set[int]:
-    """Return the markers of days that the next one replaces: "Tuesday, no wait, Wednesday"."""
-    pairs = re.finditer(r"@(\d+) ([^@]{2,40}?) ?(?=@\d)", text)
-    return {int(match[1]) for match in pairs if is_correction(match[2].split())}
-
-
-def _adjacent(text: str, found: list[Day]) -> set[int]:
-    """Return the second of two dates without a word between them: "8 Dec 12 Dec"."""
-    pairs = ((int(match[1]), int(match[2])) for match in re.finditer(r"(?=@(\d+) (?:/ )?@(\d+))", text))
-    dated = {at for at, day in enumerate(found) if re.search(r"\d", day.words)}
-    return {second for first, second in pairs if {first, second} <= dated}
-
-
-def _either(text: str, adjacent: set[int]) -> list[tuple[int, int]]:
-    """Return the pairs of markers joined by "or": "Thursday or Friday" is one day, and which is not said.
-
-    "14 Jun / 18 Jun" are departure and return; the second is in `adjacent`.
-    """
-    pairs = re.finditer(r"(?=@(\d+) (?:, )?(?:or|and/or|/) (?:on |the )*@(\d+))", text)
-    return [pair for pair in ((int(match[1]), int(match[2])) for match in pairs) if pair[1] not in adjacent]
-
-
-def _words(found: list[Day]) -> str:
-    """Return the days' words, joined by "or"."""
-    return " or ".join(each.words.strip() for each in found)
-
-
-def _indexes(pattern: str, text: str) -> set[int]:
-    """Return the marker numbers of all matches, overlapping ones included: "@0 to @1 to @2"."""
-    found: Iterable[re.Match[str]] = re.finditer(f"(?={pattern})", text)
-    return {int(group) for match in found for group in match.groups() if group is not None}
-
-
-def _find_departure(
-    text: str, found: list[Day], there: list[int], either: list[tuple[int, int]], *, is_only_one: bool
-) -> tuple[Day | None, Day | None]:
-    """Return the departure, and a second day without a role, which may be the return date.
-
-    `there` are the markers of days that are not return days; with `is_only_one` no second day is returned.
-    """
-    if not there:
-        return None, None
-    every = [found[at] for at in there]
-    said = [at for at in there if at in _indexes(_LEAVING, text)]
-    in_doubt = days.any_of(_words(every), every, is_vague=True)
-    if len(every) > 1 and (there[0], there[1]) in either:
-        return in_doubt, None
-    if len(every) == 1 or len(said) == 1:
-        first = said[0] if said else there[0]
-        others = [found[at] for at in there if at > first]
-        return found[first], others[0] if others and not is_only_one else None
-    # Which of them is meant is not said. On a one-way trip, or with a known return, the other one is not part
-    # of the trip.
-    return (in_doubt, None) if is_only_one else (every[0], every[1])

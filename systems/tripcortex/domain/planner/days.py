@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from typing import Final
 
 from tripcortex.domain.planner.ports import MAX_DAYS_AHEAD
+from tripcortex.domain.planner.public_holidays import find_holiday
 
 WEEK: Final = 7
 MONTHS: Final = 12
@@ -20,6 +21,8 @@ MONTHS: Final = 12
 MAX_RETURN_DAYS: Final = 90
 # Enough months to find every possible day of the month and weekday.
 _MONTHS_SOUGHT: Final = 13
+# A weekday with a day of the month may be in this month or the two that follow.
+_MONTHS_OF_A_WEEKDAY: Final = 3
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Day:
     # The day's words leave it open ("next week"), or qualify it ("by Friday"): it has to be asked about,
     # whatever it reads.
     is_vague: bool = False
+    # A holiday's readings in a country, if they depend on it.
+    in_country: Callable[[str], Day] | None = None
 
     def resolve(self, today: date, after: date | None = None) -> tuple[date, ...]:
         """Return the possible dates, each once. For a return, `after` is the departure."""
@@ -59,6 +64,20 @@ def any_of(words: str, read: Sequence[Day], *, is_vague: bool) -> Day:
     )
 
 
+def holiday(words: str, name: str, offset: int = 0, country: str | None = None) -> Day:
+    """Return a public holiday, or the day that many days after it; `country` is the employee's."""
+    named = find_holiday(name)
+
+    def readings(today: date, after: date | None) -> tuple[date, ...]:
+        start = (after or today) - timedelta(days=min(offset, 0))
+        return tuple(each + timedelta(days=offset) for each in named.list_dates(start, country))
+
+    def in_country(code: str) -> Day:
+        return holiday(words, name, offset, code)
+
+    return Day(words, readings, in_country=None if country else in_country)
+
+
 def from_today(words: str, days: int) -> Day:
     """Return the day this many days from today."""
     return Day(words, lambda today, after: _add_days(today, days))
@@ -75,13 +94,13 @@ def days_after_departure(words: str, days: int) -> Day:
 
 
 def month_end(words: str, months: int) -> Day:
-    """Return the last day of the month that is this many months ahead."""
+    """Return the last day of the month that is this many months ahead; the words may mean one before it."""
 
     def readings(today: date, after: date | None) -> tuple[date, ...]:
         first = _first_of(today, months + 1)
         return (first - timedelta(days=1),)
 
-    return Day(words, readings)
+    return Day(words, readings, is_vague=True)
 
 
 def weekday(words: str, day: int, how: str) -> Day:
@@ -101,9 +120,7 @@ def weekday(words: str, day: int, how: str) -> Day:
             # "Monday, back Monday": that evening or a week later.
             same = (after,) if after.weekday() == day and how == "" else ()
             return (*same, _coming(after, day))
-        if today.weekday() != day or how == "coming":
-            return (_coming(today, day),)
-        return (today,) if how == "this" else (today, _coming(today, day))
+        return (today,) if how == "this" and today.weekday() == day else (_coming(today, day),)
 
     return Day(words, readings)
 
@@ -186,6 +203,9 @@ def day_of_month(words: str, day: int, of_week: int | None = None, months: int |
         found = [
             each for ahead in range(_MONTHS_SOUGHT) for each in _in_month(start, ahead, day) if each >= start
         ]
+        if of_week is not None:
+            # "Sunday the 19th" may be that of next month.
+            found = list(_on_weekday(found[:_MONTHS_OF_A_WEEKDAY], of_week))[:1] or found
         many = 2 if after is None and found[:1] == [today] and of_week is None else 1
         return _on_weekday(found[:many], of_week)
 
@@ -240,6 +260,6 @@ def _dates(year: int, month: int, day: int) -> tuple[date, ...]:
         return ()
 
 
-def _on_weekday(found: list[date], of_week: int | None) -> tuple[date, ...]:
+def _on_weekday(found: Sequence[date], of_week: int | None) -> tuple[date, ...]:
     """Return the dates on that weekday; all of them if `of_week` is None."""
     return tuple(each for each in found if of_week is None or each.weekday() == of_week)

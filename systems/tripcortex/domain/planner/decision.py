@@ -46,6 +46,8 @@ _MISSING_QUESTIONS: Final = {
     "return_date": "On which day do you come back, or is it one way?",
 }
 ONE_WAY: Final = "one way"
+# An amount without a currency is in US dollars there.
+_COUNTRY_OF_DOLLARS: Final = "US"
 _PREPOSITION: Final = re.compile(r"^(?:at|over|in|on) (?:the )?")
 NOT_UNDERSTOOD: Final = "I did not understand"
 # The part is missing. None means "no return flight" instead.
@@ -60,14 +62,18 @@ def decide_outcome(parsed: ParsedRequest, request: PlanRequest, answers: int) ->
     """
     if parsed.refusal:
         return parsed.refusal
-    today = request.now.astimezone(request.employee.zone).date()
-    parsed = _narrow_by_country(parsed)
+    now = request.now.astimezone(request.employee.zone)
+    today = now.date()
+    parsed = _apply_home_country(_narrow_by_country(parsed), request.employee)
     destination, origin = (
         _resolve_destination(parsed, request.employee),
         _resolve_origin(parsed, request.employee),
     )
-    departure = _resolve_departure(parsed, today)
+    departure = _check_time(_resolve_departure(parsed, today), parsed, now)
     returning = _resolve_return(parsed, today, departure)
+    if returning is MISSING and parsed.is_homeward:
+        # The flight home needs no return.
+        returning = None
     parts = (destination, origin, departure, returning, _check_cabin(parsed), _check_budget(parsed))
     for part in parts:
         # Without a destination, a question about anything else comes later.
@@ -104,7 +110,11 @@ def _check_deadline(parsed: ParsedRequest, route: _Route) -> Question | None:
         return None
     before = route.departure - timedelta(days=1)
     text = (
-        f"No flight on {_format_day(route.departure)} is in {route.destination.name} by "
+        f"A flight that arrives in {route.destination.name} on {_format_day(route.departure)} may leave "
+        f"the day before. "
+        "On which day do you leave?"
+        if parsed.arrives
+        else f"No flight on {_format_day(route.departure)} is in {route.destination.name} by "
         f"{parsed.arrival_hour}:00 "
         f"of that day. On which day do you leave?"
     )
@@ -126,7 +136,7 @@ class _Route(NamedTuple):
 def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route: _Route) -> PlanOutcome:
     """Return the plan of a resolved route; a refusal if origin and destination share an airport."""
     destination, origin = route.destination, route.origin
-    limit = parsed.budgets[0] if parsed.budgets else None
+    limit = _complete_limit(parsed.budgets[0], request.employee, route) if parsed.budgets else None
     if set(destination.airports) & set(origin.airports):
         return Refusal(
             "same_place",
@@ -142,7 +152,7 @@ def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route
             cabin_class=parsed.cabins[0] if parsed.cabins else request.employee.cabin,
         ),
         Preferences(
-            vendors=list(parsed.vendors),
+            vendors=list(_localize_carriers(parsed.vendors, route)),
             origin_airports=list(origin.airports[1:]),
             destination_airports=list(destination.airports[1:]),
             nonstop=parsed.nonstop,
@@ -154,12 +164,37 @@ def _build_plan(parsed: ParsedRequest, request: PlanRequest, answers: int, route
         parsed.avoided,
         (
             *_format_typo_notes(parsed),
+            *_format_today_note(
+                parsed, route.departure, request.now.astimezone(request.employee.zone).date()
+            ),
             *_format_limit_note(limit),
             *parsed.notes,
             *_format_phrases("I did not use:", parsed.left),
         ),
         limit,
     )
+
+
+# "Virgin" is another airline between these countries.
+_LOCAL_CARRIERS: Final = {"VS": "VA"}
+_LOCAL_COUNTRIES: Final = frozenset(("AU", "NZ"))
+
+
+def _localize_carriers(codes: tuple[str, ...], route: _Route) -> tuple[str, ...]:
+    """Return the codes of the carriers that are meant on this route."""
+    if not {route.origin.country, route.destination.country} <= _LOCAL_COUNTRIES:
+        return codes
+    return tuple(_LOCAL_CARRIERS.get(code, code) for code in codes)
+
+
+def _complete_limit(limit: Money, employee: TravellerProfile, route: _Route) -> Money:
+    """Return the limit of the whole trip, in dollars if the employee lives where prices are in dollars."""
+    home = _get_home(employee)
+    if not limit.currency and home and home.country == _COUNTRY_OF_DOLLARS:
+        limit = replace(limit, currency=USD)
+    if limit.is_each_way and route.returning:
+        limit = replace(limit, amount=limit.amount * 2, is_each_way=False)
+    return limit
 
 
 def _compute_confidence(parsed: ParsedRequest, answers: int) -> float:
@@ -176,10 +211,15 @@ def _format_phrases(lead: str, phrases: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _format_limit_note(limit: Money | None) -> tuple[str, ...]:
-    """Return a note for a limit in another currency than that of the fares."""
-    if limit is None or limit.currency in (USD, ""):
+    """Return a note for a limit in another currency than that of the fares, or in none."""
+    if limit is None or limit.currency == USD:
         return ()
-    text = f"I do not apply your limit of {limit.amount} {limit.currency}: fares are in US dollars."
+    text = (
+        f"I do not apply your limit of {limit.amount} {limit.currency}: fares are in US dollars."
+        if limit.currency
+        else f"I do not apply your limit of {limit.amount}, because it has no currency: fares are in US "
+        f"dollars."
+    )
     return (f"{text} Compare the prices before you choose.",)
 
 
@@ -203,6 +243,38 @@ def _narrow_by_country(parsed: ParsedRequest) -> ParsedRequest:
     return replace(
         parsed, origin=_select_country(origin, destination), destination=_select_country(destination, origin)
     )
+
+
+def _apply_home_country(parsed: ParsedRequest, employee: TravellerProfile) -> ParsedRequest:
+    """Return the request with holidays and names of cities as they are meant in the employee's country."""
+    home = _get_home(employee)
+    if home is None:
+        return parsed
+    return replace(
+        parsed,
+        origin=_select_prominent(parsed.origin, home.country),
+        destination=_select_prominent(parsed.destination, home.country),
+        departure=_localize_day(parsed.departure, home.country),
+        returning=_localize_day(parsed.returning, home.country),
+    )
+
+
+def _select_prominent(mention: Mention | None, country: str) -> Mention | None:
+    """Return the mention with the city that is meant by employees who live in none of the other countries."""
+    if mention is None:
+        return None
+    usual = [each for each in mention.places if each.is_prominent_abroad]
+    others = {each.country for each in mention.places} - {each.country for each in usual}
+    if len(usual) != 1 or country in others or len(set(mention.places)) != len(mention.places):
+        return mention
+    return replace(mention, places=tuple(usual))
+
+
+def _localize_day(day: Day | None, country: str) -> Day | None:
+    """Return the day with a holiday as it is in this country."""
+    if day is None or day.in_country is None:
+        return day
+    return replace(day.in_country(country), is_vague=day.is_vague)
 
 
 def _select_country(mention: Mention, other: Mention) -> Mention:
@@ -286,6 +358,40 @@ def _resolve_departure(parsed: ParsedRequest, today: date) -> date | Question | 
     if parsed.departure is None:
         return MISSING
     return _resolve_day(parsed.departure, "departure_date", today, None)
+
+
+def _check_time(
+    day: date | Question | Refusal | Missing, parsed: ParsedRequest, now: datetime
+) -> date | Question | Refusal | Missing:
+    """Return the departure day; a question if its stated hour is over, or if it may be today.
+
+    "Tuesday", said on a Tuesday, is that of next week; "Tuesday evening" may be this evening.
+    """
+    if not isinstance(day, date) or parsed.departure is None:
+        return day
+    if day == now.date() and parsed.latest_hour is not None and parsed.latest_hour <= now.hour:
+        text = f"It is {now:%H:%M} already, too late for that flight today. On which day do you leave?"
+        return Question(text, ("departure_date",))
+    if _may_be_today(parsed.departure, day, now.date()) and parsed.part:
+        text = (
+            f"“{parsed.departure.words.strip()}” can be today or {_format_day(day)}. On which day do "
+            f"you leave?"
+        )
+        return Question(text, ("departure_date",), (now.date().isoformat(), day.isoformat()))
+    return day
+
+
+def _may_be_today(named: Day, day: date, today: date) -> bool:
+    """Return whether a bare weekday was read as that of next week, although today has this name."""
+    words = _PREPOSITION.sub("", named.words.strip())
+    return day - today == timedelta(days=7) and f"{today:%A}".casefold().startswith(words.rstrip("s")[:9])
+
+
+def _format_today_note(parsed: ParsedRequest, departure: date, today: date) -> tuple[str, ...]:
+    """Return the note on a weekday that was read as that of next week."""
+    if parsed.departure is None or not _may_be_today(parsed.departure, departure, today):
+        return ()
+    return (f"I read “{parsed.departure.words.strip()}” as {_format_day(departure)}, not as today.",)
 
 
 def _resolve_return(
@@ -425,7 +531,7 @@ def _check_budget(parsed: ParsedRequest) -> None | Question:
     if len(parsed.budgets) > 1 or first.amount <= 0:
         choices = tuple(f"${each.amount}" for each in parsed.budgets if each.amount > 0)
         return Question("What is the maximum price, in US dollars?", ("budget",), choices)
-    if not first.currency:
+    if first.is_doubtful:
         text = f"Is the limit {first.amount} US dollars? Otherwise say the maximum price, in US dollars."
         return Question(text, ("budget",), (f"${first.amount}",), f"${first.amount}")
     return None

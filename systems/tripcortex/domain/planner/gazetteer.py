@@ -1,15 +1,16 @@
 """Lookup of places: cities with their airports, airports by code and name, states and countries.
 
-Cities come from `metropolitan.csv`: most of the 7,800 IATA codes are small airfields, and no data set says
-which airport is a city's main one. `airportsdata` knows every IATA code; the planner always asks before it
-uses a city that only `airportsdata` knows.
+Cities with much traffic come from `metropolitan.csv`, with their airports in order; those with one smaller
+airport from `regional_airports.csv`, which names codes of `airportsdata`. The package knows all 7,800 IATA
+codes, but most are small airfields, and no data set says which airport is a city's main one: the planner
+asks before it uses a city that only the package knows.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -26,6 +27,20 @@ _ONE_TYPO_MIN_LETTERS: Final = 5
 _TWO_TYPOS_MIN_LETTERS: Final = 7
 MAX_NAME_WORDS: Final = 4
 MAX_CHOICES: Final = 6
+# Words and names of people that are one typo away from the name of a city, and are none.
+NO_TYPOS: Final = frozenset(
+    "based campaign medal create parish urban naval median parts noise leads monster jerry susan parks "
+    "helen terry cargo victorian justin siege perry aaron radar breast settle sultan pairs clerk bases "
+    "seeds ranch faint clarke ports elena palms rhode clara alexandra berry fatal crest clare genera "
+    "bacon plague bedford brett dalton megan merry brent peaking conception tunes basil lilly jasper "
+    "neville gerry proto sedan basal deeds merlin clint sonia killings berger siberia berth wander recipe "
+    "rancho damian splits split tanya helene ville muster apron auguste weeds banning knocks poking "
+    "ellington perch marcia hilly tunic layton salts salty maris tricky helens austen chilly dustin "
+    "canning glint logos billing columbian salsa crate pristine fling flirt turing payton jerseys "
+    "kristina august mason manning irving camping party paper price pairing parting parent prior prior's "
+    "period lease later latter dollar dollars banker bonds bands lines liner miles males mails males "
+    "rooms roomy".split()
+)
 # Countries where people name the state rather than the country.
 _COUNTRIES_WITH_REGIONS: Final = ("AU", "CA", "GB", "US")
 
@@ -40,6 +55,8 @@ class GazetteerPlace:
     airports: tuple[str, ...]
     # The bare name means this place, although other places share the name.
     is_prominent: bool = False
+    # The same, but only for employees who live in none of the other countries with such a city.
+    is_prominent_abroad: bool = False
 
     @property
     def label(self) -> str:
@@ -65,6 +82,11 @@ class Region:
 def find_cities(name: str) -> tuple[GazetteerPlace, ...]:
     """Return the cities of `metropolitan.csv` with this normalized name or alias; several may share it."""
     return _load_cities().get(name, ())
+
+
+def find_regional_cities(name: str) -> tuple[GazetteerPlace, ...]:
+    """Return the cities of `regional_airports.csv` with this normalized name."""
+    return _load_regional_cities().get(name, ())
 
 
 def find_airport_by_name(name: str) -> GazetteerPlace | None:
@@ -115,6 +137,8 @@ def find_similar_cities(name: str) -> tuple[tuple[GazetteerPlace, ...], bool]:
     Several cities are returned if they are equally close. The match is certain for one typo, or for the same
     letters in another order; it is not for two typos.
     """
+    if name in NO_TYPOS:
+        return (), False
     allowed, joined = _count_allowed_typos(name), name.replace(" ", "")
     found: dict[int, dict[str, tuple[GazetteerPlace, ...]]] = {}
     for known, bare, places in _load_long_names() if allowed else ():
@@ -173,7 +197,12 @@ def _load_places() -> tuple[GazetteerPlace, ...]:
     """Return the cities of `metropolitan.csv` in file order."""
     return tuple(
         GazetteerPlace(
-            row["name"], row["country"], row["region"], tuple(row["airports"].split()), bool(row["prominent"])
+            row["name"],
+            row["country"],
+            row["region"],
+            tuple(row["airports"].split()),
+            row["prominent"] == "y",
+            row["prominent"] == "abroad",
         )
         for row in read_table("metropolitan.csv")
     )
@@ -187,6 +216,21 @@ def _load_cities() -> dict[str, tuple[GazetteerPlace, ...]]:
         for name in (row["name"], *filter(None, row["aliases"].split("|"))):
             key = normalize_text(name).replace("-", " ")
             found[key] = (*found.get(key, ()), place)
+    return found
+
+
+@cache
+def _load_regional_cities() -> dict[str, tuple[GazetteerPlace, ...]]:
+    """Return the cities with a smaller airport by normalized name."""
+    found: dict[str, tuple[GazetteerPlace, ...]] = {}
+    for row in read_table("regional_airports.csv"):
+        one = get_airport(row["code"])
+        if one is None:
+            continue
+        names = row["names"].split("|")
+        for name in names:
+            key = normalize_text(name).replace("-", " ")
+            found[key] = (*found.get(key, ()), replace(one, name=names[0]))
     return found
 
 

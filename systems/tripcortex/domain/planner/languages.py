@@ -16,42 +16,66 @@ MIN_WORDS: Final = 2
 
 ENGLISH: Final = frozenset(
     "a the to from on in at for i me my need want would like please book flight flights fly flying next "
-    "this "
-    "returning return back one way round trip tomorrow today and with prefer under of is am leaving going "
-    "get "
-    "go".split()
+    "this returning return back one way round trip tomorrow today and with prefer under of is am leaving "
+    "going get go".split()
 )
 OTHERS: Final = {
     "German": frozenset(
-        "ich bitte einen eine nach mochte moechte fliegen flug und zuruck zurueck nachsten naechsten morgen "
-        "ubermorgen brauche buchen am von der den montag dienstag mittwoch donnerstag freitag samstag "
-        "sonntag fur mit hin hinflug "
-        "ruckflug einfach nur heute woche".split()
+        "ich bitte einen eine nach mochte moechte fliegen flug und zuruck zurueck nachsten naechsten "
+        "morgen ubermorgen brauche buchen am von der den montag dienstag mittwoch donnerstag freitag "
+        "samstag sonntag fur mit hin hinflug ruckflug einfach nur heute woche".split()
     ),
     "French": frozenset(
         "je voudrais un une vol pour vers demain aller retour simple lundi mardi mercredi jeudi vendredi "
-        "samedi dimanche "
-        "prochain reserver billet depuis besoin jai mon avec et du au plait aujourdhui semaine".split()
+        "samedi dimanche prochain reserver billet depuis besoin jai mon avec et du au plait aujourdhui "
+        "semaine".split()
     ),
     "Spanish": frozenset(
         "quiero quisiera necesito un una vuelo para manana proximo lunes martes miercoles jueves viernes "
-        "sabado domingo "
-        "solo ida vuelta reservar desde hasta con por favor el y hoy semana billete volar".split()
+        "sabado domingo solo ida vuelta reservar desde hasta con por favor el y hoy semana billete "
+        "volar".split()
     ),
     "Italian": frozenset(
         "vorrei un volo per domani lunedi martedi mercoledi giovedi venerdi sabato domenica solo andata "
-        "ritorno prenotare "
-        "biglietto prossimo da il con favore ho bisogno oggi settimana volare".split()
+        "ritorno prenotare biglietto prossimo da il con favore ho bisogno oggi settimana volare".split()
     ),
     "Portuguese": frozenset(
-        "quero queria preciso um uma voo para amanha segunda terca quarta quinta sexta proxima so ida volta "
-        "reservar "
-        "bilhete passagem com por favor desde hoje semana feira voar".split()
+        "quero queria preciso um uma voo para amanha segunda terca quarta quinta sexta proxima so ida "
+        "volta reservar bilhete passagem com por favor desde hoje semana feira voar".split()
     ),
     "Dutch": frozenset(
-        "ik wil graag een vlucht naar morgen enkele reis retour maandag dinsdag woensdag donderdag vrijdag "
-        "zaterdag zondag "
-        "volgende boeken ticket vanaf van met alstublieft en terug vandaag vliegen nodig heb".split()
+        "ik wil graag een vlucht naar morgen enkele reis retour maandag dinsdag woensdag donderdag "
+        "vrijdag zaterdag zondag volgende boeken ticket vanaf van met alstublieft en terug vandaag "
+        "vliegen nodig heb kun je boek vlucht donderdag op".split()
+    ),
+    "Swedish": frozenset(
+        "boka ett flyg flygbiljett biljett till fran pa tack jag vill behover mandag tisdag onsdag "
+        "torsdag fredag lordag sondag tillbaka hem nasta imorgon idag enkel resa och vecka".split()
+    ),
+    "Danish or Norwegian": frozenset(
+        "bestil bestill flybillet flybillett billet billett til fra jeg vil gerne skal trenger mandag "
+        "tirsdag onsdag torsdag fredag neste naeste tilbage tilbake takk tak tur retur og uke uge "
+        "morgen".split()
+    ),
+    "Polish": frozenset(
+        "prosze lot bilet lotniczy zarezerwuj chce potrzebuje poleciec poniedzialek wtorek sroda czwartek "
+        "piatek sobota niedziela jutro powrot dzisiaj na do".split()
+    ),
+    "Turkish": frozenset(
+        "lutfen ucak bileti ucus istiyorum yarin bugun pazartesi sali carsamba persembe cuma cumartesi "
+        "pazar gidis donus icin bir".split()
+    ),
+    "Finnish": frozenset(
+        "varaa lento lennot lippu haluan tarvitsen maanantaina tiistaina keskiviikkona torstaina "
+        "perjantaina lauantaina sunnuntaina huomenna takaisin paluu kiitos minulle".split()
+    ),
+    "Czech": frozenset(
+        "prosim letenku letenka let chci potrebuji pondeli utery stredu ctvrtek patek sobotu nedeli zitra "
+        "zpet rezervovat zpatecni".split()
+    ),
+    "Indonesian": frozenset(
+        "saya mau ingin tolong pesan pesankan tiket pesawat penerbangan dari ke besok senin selasa rabu "
+        "kamis jumat sabtu minggu pulang pergi".split()
     ),
 }
 PLEASE: Final = {
@@ -61,6 +85,9 @@ PLEASE: Final = {
     "Italian": "Per favore, scriva in inglese.",
     "Portuguese": "Por favor, escreva em inglês.",
     "Dutch": "Schrijf alstublieft in het Engels.",
+    "Swedish": "Skriv gärna på engelska.",
+    "Turkish": "Lütfen İngilizce yazın.",
+    "Polish": "Proszę pisać po angielsku.",
 }
 
 
@@ -77,7 +104,7 @@ def refuse_foreign_language(sentence: str, plain: str) -> Refusal | None:
     name = max(counts, key=lambda each: counts[each])
     if counts[name] < MIN_WORDS or counts[name] <= english:
         return None
-    return _build_refusal(name, f" {PLEASE[name]}")
+    return _build_refusal(name, f" {PLEASE[name]}" if name in PLEASE else "")
 
 
 def _uses_other_script(sentence: str) -> bool:

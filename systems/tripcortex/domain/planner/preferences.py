@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tripcortex.domain.planner.carriers import parse_carriers
-from tripcortex.domain.planner.dates import RETURN
+from tripcortex.domain.planner.date_roles import RETURN
 from tripcortex.model.entities import Cabin
 
 _NOON: Final = 12
@@ -31,8 +31,9 @@ class StatedPreferences:
     part: str | None = None
     # Understood, but no plan can express it: hours of the return or the arrival, unwanted parts of the day.
     unused: tuple[str, ...] = ()
-    # The hour by which the outbound flight has to arrive.
+    # The hour by which the outbound flight has to arrive, and the last one at which it can leave.
     arrival_hour: int | None = None
+    latest_hour: int | None = None
 
 
 def parse_preferences(text: str, return_markers: frozenset[int]) -> StatedPreferences:
@@ -47,7 +48,9 @@ def parse_preferences(text: str, return_markers: frozenset[int]) -> StatedPrefer
     unused = (*unused, *stops)
     text, nonstop = _parse_nonstop(text)
     text, vendors, avoided = parse_carriers(text)
-    return StatedPreferences(text, cabins, vendors, avoided, nonstop, part, unused, hours.arrival_hour)
+    return StatedPreferences(
+        text, cabins, vendors, avoided, nonstop, part, unused, hours.arrival_hour, hours.latest_hour
+    )
 
 
 # --- cabin ----------------------------------------------------------------------------------------------
@@ -58,12 +61,19 @@ _CABINS: Final = tuple(
     for cabin, words in (
         (
             Cabin.premium_economy,
-            r"(?:in )?premium[ -]economy(?: class)?|economy premium|(?:in )?premium(?: class| cabin)?",
+            r"(?:in )?prem(?:ium)?[ -]?(?:economy|econ|eco)(?: class)?|economy premium|world traveller "
+            r"plus|(?:in )?premium(?: class| cabin)?",
         ),
-        (Cabin.first, r"first ?-? ?class|first cabin|in first|(?<=\bor )first|fly(?:ing)? first"),
+        (
+            Cabin.first,
+            r"\bf[ -]class|first(?= (?:or|and|/) (?:business|premium|economy))|first ?-? ?class|first "
+            r"cabin|la premiere|in first|(?<=\bor )first|fly(?:ing)? first",
+        ),
         (
             Cabin.business,
-            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|(?:class|cabin)(?: is)? business|(?:business|biz) ?-? "
+            r"(?<= [a-z][a-z\d] )[jc](?= ?(?:$|\|))|[jc][ -]class|upper class|club (?:class|world|europe|"
+            r"suite)|polaris|(?<!the )biz|business(?= (?:or|and|/) (?:first|premium|economy))|(?:class|"
+            r"cabin)(?: is)? business|(?:business|biz) ?-? "
             r"?(?:class|cabin|seat|ticket|fare)|(?:in|to|fly(?:ing)?) business|(?<=\bor )business"
             r"|business(?= (?:or|and|to|from|on|\||,|@))(?<!on business)(?<!for business)"
             r"|(?<!\bon )(?<!\bfor )(?<!\bmy )(?<!\bour )(?<!\bthe )(?<!\bnew )(?<!\ba )(?<!\bdo "
@@ -76,10 +86,17 @@ _CABINS: Final = tuple(
         ),
         (
             Cabin.economy,
-            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|(?:basic )?economy(?: class| plus)?|coach(?: class)?|main "
+            r"(?<= [a-z][a-z\d] )y(?= ?(?:$|\|))|y[ -]class|eco(?: class)?|(?:basic )?economy(?: class| "
+            r"plus)?|coach(?: class)?|main "
             r"cabin",
         ),
     )
+)
+# "The Economy Summit" names no cabin.
+_NOT_A_CABIN_AFTER: Final = (
+    r"(?! (?:summit|conference|forum|symposium|workshop|congress|ministry|minister|project|meeting|award|"
+    r"review|"
+    r"team|group|days?|fair|breakfast|report)\b)"
 )
 _NEGATION_BEFORE: Final = re.compile(
     r"\b(?:not|no|neither|never|avoid|without|except(?: for)?|other than|anything but|no "
@@ -110,10 +127,9 @@ def _parse_cabins(text: str) -> tuple[str, tuple[Cabin, ...]]:
     """Return the text without cabins, and the cabins that are not negated, each once."""
     found: list[Cabin] = []
     for cabin, words in _CABINS:
-        for match in words.finditer(text):
-            if not _is_negated(text, match):
-                found.append(cabin)
-        text = words.sub(_BREAK, text)
+        pattern = re.compile(f"(?:{words.pattern}){_NOT_A_CABIN_AFTER}")
+        found += [cabin for match in pattern.finditer(text) if not _is_negated(text, match)]
+        text = pattern.sub(_BREAK, text)
     return text, tuple(dict.fromkeys(found))
 
 
@@ -176,6 +192,7 @@ class _Hours(NamedTuple):
     part: str | None
     unused: tuple[str, ...]
     arrival_hour: int | None
+    latest_hour: int | None = None
 
 
 def _parse_day_part(text: str, return_markers: frozenset[int]) -> _Hours:
@@ -185,7 +202,7 @@ def _parse_day_part(text: str, return_markers: frozenset[int]) -> _Hours:
     """
     found: dict[str, str] = {}
     unused: list[str] = []
-    is_back, arrival_hour = False, None
+    is_back, arrival_hour, latest_hour = False, None, None
     # "8 Dec AM" is the morning of that day.
     text = re.sub(r"(@\d+) pm\b", r"\1 afternoon", re.sub(r"(@\d+) am\b", r"\1 morning", text))
     text, between = _parse_between_hours(_GREETING.sub(_BREAK, text))
@@ -208,26 +225,66 @@ def _parse_day_part(text: str, return_markers: frozenset[int]) -> _Hours:
                 unused.append(f"{words} back")
             else:
                 found.setdefault(_get_day_part(match), words)
+                latest_hour = latest_hour or _get_latest_hour(match)
         text = pattern.sub(_BREAK, text)
     if len(found) > 1:
         return _Hours(text, None, (*found.values(), *unused), arrival_hour)
-    return _Hours(text, next(iter(found), None), tuple(unused), arrival_hour)
+    return _Hours(text, next(iter(found), None), tuple(unused), arrival_hour, latest_hour)
+
+
+# The hours at which the parts of the day end.
+_PART_ENDS: Final = {"morning": 12, "afternoon": 18}
+
+
+def _get_latest_hour(match: re.Match[str]) -> int | None:
+    """Return the last hour of a flight at this hour or in this part of the day, or None if it has none."""
+    if match[0].startswith(("after", "from")):
+        return None
+    if "part" in match.re.groupindex and match["part"] not in ("noon", "midday"):
+        return _PART_ENDS.get(match["part"])
+    return _get_hour(match)
 
 
 # Understood, but no plan can express it. "Cheapest" needs no words: options are sorted by price.
+_SEAT: Final = (
+    r"(?:(?:an? |the |my )?(?:window|aisle|exit[ -]row|bulkhead|front[ -]row|middle|extra[ -]legroom|"
+    r"legroom|upper deck)"
+    r"(?: or (?:window|aisle))?(?: seats?)?(?: (?:please|pls|preferred|if (?:possible|poss|available|there "
+    r"is one)|both ways))*"
+    r"|(?:an? )?seat (?:at|near|in|by|towards) the (?:front|back|window|aisle|exit)(?: of the plane)?"
+    r"|(?:with )?(?:extra|more) leg ?-?room)"
+)
+_BAGGAGE: Final = (
+    r"(?:(?:with |only |just |no |one |two |a |an |1 |2 |including |plus )*(?:hand|cabin|checked|check-?in|"
+    r"hold|carry-?on) "
+    r"?(?:luggage|baggage|bags?|on)?(?: (?:only|included|needed|please))*)"
+)
+_MEAL: Final = (
+    r"(?:(?:an? |the )?(?:vegetarian|vegan|veg|kosher|halal|gluten[ -]free|hindu|diabetic|special|low[ "
+    r"-]sodium) "
+    r"(?:meals?|food|menu)(?: please)?)"
+)
+_FARE: Final = (
+    r"(?:(?:on )?(?:an? )?(?:fully |semi )?-?(?:refundable|flexible|flex|changeable) (?:fares?|tickets?|"
+    r"booking|rate)"
+    r"|\b(?:must be |should be )?(?:fully )?refundable\b)"
+)
 _INEXPRESSIBLE: Final = re.compile(
     r"\b(?:(?:no|nothing|not) (?:\w+ )?(?:with )?more than|at most|max(?:imum)?|up to|only) (?:one|1|two|"
     r"2|a single) (?:stop|stopover|"
     r"connection|layover|change)s?\b|\b(?:one|1|two|2) (?:stop|connection|layover)s? (?:max(?:imum)?|at "
     r"most|is (?:fine|ok|okay))\b|"
     r"\b(?:the )?(?:earliest|latest|last) (?:possible |available )?(?:flight|departure|plane)(?: (?:out|"
-    r"back|home|of the day))?\b"
+    rf"back|home|of the day))?\b|\b{_SEAT}\b|\b{_BAGGAGE}(?<!on )\b|\b{_MEAL}\b|\b{_FARE}\b"
 )
+
+
+_TRIMMINGS: Final = re.compile(r"^(?:the|an?|my|on an?|with) (?!row)|(?: please| pls| preferred)+$")
 
 
 def _take_unused(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text without wishes that no plan can express, and these wishes."""
-    found = tuple(match[0].removeprefix("the ") for match in _INEXPRESSIBLE.finditer(text))
+    found = tuple(_TRIMMINGS.sub("", match[0]).strip() for match in _INEXPRESSIBLE.finditer(text))
     return _INEXPRESSIBLE.sub(_BREAK, text), found
 
 

@@ -18,7 +18,9 @@ from tripcortex.domain.planner.dates import parse_dates
 from tripcortex.domain.planner.days import Day
 from tripcortex.domain.planner.gazetteer import CODE_LETTERS, Region
 from tripcortex.domain.planner.languages import refuse_foreign_language
+from tripcortex.domain.planner.letter_parts import remove_letter_parts
 from tripcortex.domain.planner.money import USD, Money, parse_money
+from tripcortex.domain.planner.person_names import hide_person_names
 from tripcortex.domain.planner.place_mentions import HOME, Mention
 from tripcortex.domain.planner.ports import MAX_SENTENCE_CHARS, Question, Refusal
 from tripcortex.domain.planner.preferences import parse_preferences
@@ -34,6 +36,12 @@ _NO_LIMIT: Final = re.compile(
     r"\bno (?:limit|budget)|\b(?:drop|forget|without) (?:it|the budget|a limit)\b|^none$"
 )
 _MAX_NARROWING_WORDS: Final = 5
+_FLIGHT_HOME: Final = re.compile(
+    r"^(?:(?:please|i|need|want|book|me|a|the|my|get) )*(?:flights?|fly|trip|get|take)(?: me)? (?:back "
+    r")?home\b"
+)
+# A flight that lands later on its day of departure may in fact be one by night.
+_ARRIVAL_DAY_HOUR: Final = 18
 _BARE_STAY: Final = re.compile(rf"^({NUMBER}) (?:days?|weeks?)$")
 
 
@@ -59,6 +67,12 @@ class ParsedRequest:
     part: str | None = None
     # The hour by which the employee has to be at the destination, on the departure day.
     arrival_hour: int | None = None
+    # The departure day was named as that of the arrival.
+    arrives: bool = False
+    # The last hour at which the outbound flight can leave.
+    latest_hour: int | None = None
+    # The trip is the flight home.
+    is_homeward: bool = False
     budgets: tuple[Money, ...] = ()
     notes: tuple[str, ...] = ()
     # Unused words of the request; and unused words of the last answer if it did not answer the question.
@@ -74,7 +88,7 @@ def parse_sentence(sentence: str, day_first: bool | None) -> ParsedRequest:
     if len(sentence) > MAX_SENTENCE_CHARS:
         text = f"This request is too long: please use at most {MAX_SENTENCE_CHARS:,} characters."
         return ParsedRequest(Refusal("too_long", text))
-    plain = correct_keywords(normalize_text(sentence))
+    plain = correct_keywords(normalize_text(hide_person_names(remove_letter_parts(sentence))))
     refusal = refuse_foreign_language(sentence, plain) or unsupported_requests.find_unsupported(plain)
     return ParsedRequest(refusal) if refusal else parse_trip(plain, day_first, None)
 
@@ -186,43 +200,53 @@ def parse_trip(plain: str, day_first: bool | None, role: str | None = None) -> P
     if places.is_there_and_back and returning is None:
         returning, doubtful = doubtful, None
     is_homeward = places.destination is not None and places.destination.places == (HOME,)
-    if departure is None and (is_homeward or dates.trip == "one_way"):
+    is_back_to = places.destination is not None and places.destination.role == "back_to"
+    is_flight_home = (
+        bool(_FLIGHT_HOME.search(plain)) and places.origin is not None and dates.departure is None
+    )
+    if departure is None and (is_homeward or is_flight_home or is_back_to or dates.trip == "one_way"):
         # Here the flight home is the outbound flight, not a return.
         departure, returning = returning, None
+    arrival_hour = wishes.arrival_hour
+    if dates.arrives and arrival_hour is None:
+        arrival_hour = _ARRIVAL_DAY_HOUR
     return ParsedRequest(
-        _find_refusal(places),
-        places.origin,
-        places.destination,
-        departure,
-        returning,
-        dates.stay,
-        dates.trip,
-        doubtful,
-        wishes.cabins,
-        wishes.vendors,
-        wishes.avoided,
-        wishes.nonstop,
-        wishes.part,
-        wishes.arrival_hour,
-        budgets,
-        unsupported_requests.describe_ignored_services(plain),
-        (*wishes.unused, *places.left.phrases),
+        refusal=_find_refusal(places),
+        origin=places.origin,
+        destination=places.destination,
+        departure=departure,
+        returning=returning,
+        stay=dates.stay,
+        trip=dates.trip,
+        doubtful=doubtful,
+        cabins=wishes.cabins,
+        vendors=wishes.vendors,
+        avoided=wishes.avoided,
+        nonstop=wishes.nonstop,
+        part=wishes.part,
+        arrival_hour=arrival_hour,
+        arrives=dates.arrives,
+        latest_hour=wishes.latest_hour,
+        is_homeward=is_flight_home or (is_back_to and places.origin is not None),
+        budgets=budgets,
+        notes=(*unsupported_requests.describe_ignored_services(plain), *_describe_ignored_route(places)),
+        left=(*wishes.unused, *places.left.phrases),
     )
 
 
 def _find_refusal(places: TripPlaces) -> Refusal | None:
-    """Return the refusal of another traveller, several stops or a route via a place, else None."""
+    """Return the refusal of another traveller, or several stops, else None."""
     if places.left.other:
         return unsupported_requests.refuse_other_traveller(places.left.other)
-    if places.is_multi_city:
-        return unsupported_requests.refuse_multi_city()
+    return unsupported_requests.refuse_multi_city() if places.is_multi_city else None
+
+
+def _describe_ignored_route(places: TripPlaces) -> tuple[str, ...]:
+    """Return a note on the place of a connection, which the plan leaves out; else empty."""
     if places.via is None:
-        return None
-    return Refusal(
-        "unsupported",
-        f"I cannot plan a route via {places.via.words.title()}. Name only the origin and the "
-        "destination: you see the stops of each flight before you choose.",
-    )
+        return ()
+    where = places.via.words.title()
+    return (f"I do not plan a route via {where}: you see the stops of each flight before you choose.",)
 
 
 def _merge(base: ParsedRequest, answer: ParsedRequest) -> ParsedRequest:

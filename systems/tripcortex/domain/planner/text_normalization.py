@@ -23,6 +23,14 @@ NUMBER: Final = r"(?:\d{1,3}|a couple(?: of)?|" + "|".join(list(NUMBERS)[1:15]) 
 _MONTH_NAMES: Final = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 
 
+def _name_months(match: re.Match[str]) -> str:
+    """Return "8-11 jun" for "8.-11.6."."""
+    month = int(match[3])
+    return (
+        f"{match[1]}-{match[2]} {_MONTH_NAMES[month - 1]} " if 1 <= month <= len(_MONTH_NAMES) else match[0]
+    )
+
+
 def _name_month(match: re.Match[str]) -> str:
     """Return "21 sep" for "21.9.", the short date of Central Europe; other numbers stay as they are."""
     day, month = int(match[1]), int(match[2])
@@ -31,6 +39,18 @@ def _name_month(match: re.Match[str]) -> str:
         if 1 <= month <= len(_MONTH_NAMES) and 1 <= day <= 31
         else match[0]
     )
+
+
+def _join_date(match: re.Match[str]) -> str:
+    """Return "20 apr 2026" for "20-Apr-2026" and "20-Apr-26"."""
+    year = f" 20{match[4][-2:]}" if match[4] else ""
+    return f"{match[1]} {match[2]}{match[3]}{year}"
+
+
+def _spell_hour(match: re.Match[str]) -> str:
+    """Return "8 am" for "8a" and "8a.m."."""
+    minutes = f":{match[2]}" if match[2] else ""
+    return f"{match[1]}{minutes} {match[3]}m"
 
 
 # Applied in this order.
@@ -44,15 +64,40 @@ _RULES: Final = tuple(
         (r"[–—−‐‑]", "-"),
         # "w/ Swiss", "San Jose (California)", "ret", "rtn".
         (r"\bw/ ?(?=[a-z])", "with "),
-        (r"\(([a-z][a-z ]{1,30})\)", r" , \1 , "),
+        (r"\(([a-z0-9][a-z0-9 .,/-]{1,40})\)", r" , \1 , "),
         (r"\b(?:rtn|ret)\b\.?", "return"),
         (r"\bo/?w\b", "one way"),
         (r"\btonight\b", "today evening"),
+        (r"\bthis (morning|afternoon|evening)\b", r"today \1"),
+        (r"\bfirst thing(?: in the morning)?(?! we\b)", "early morning"),
+        (r"\barvo\b", "afternoon"),
+        (r"\bmorn\b", "morning"),
+        (r"(?<!christmas )(?<!xmas )(?<!new years )(?<!new year )(?<!the )(?<!day )\beve\b", "evening"),
+        (r"\b(?:tmr|tmrw|tmw|tomoz|2moro|2morrow|2mrw)\b", "tomorrow"),
+        (r"\bw/c\b", "week commencing"),
+        (
+            r"\b(\d{1,2})-(jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)([a-z]*)(?:-(\d{4}|\d\d)\b|"
+            r"\b(?! ?-))",
+            _join_date,
+        ),
+        # "Flight 2 nyc", "need 2 be there", "4 me".
+        (
+            r"\b(flights?|fly|go|get|back|me|need|ticket|trip|going|want) 2 (?=(?!"
+            r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|day|night|week|people|seat|ticket|stop|"
+            r"adult|bag|"
+            r"options?|weeks?|months?)[a-z]*\b)[a-z]{3,}|be\b|go\b)",
+            r"\1 to ",
+        ),
+        (r"\b4 (?=me\b)", "for "),
+        (r"\b1 ?-? ?way\b", "one way"),
+        (r"\b(\d{1,2})(?:[:.](\d\d))? ?([ap])(?:\.? ?m\.?)?(?=$|[\s,;.!?)/-])", _spell_hour),
+        (r"\b(i)\.? ?e\.?(?=[ ,])", ","),
         # Abbreviations keep no dots: d.c., u.s., a.m.
         (r"\b([a-z])\.\s?([a-z])\.", r"\1\2 "),
         (r"\bst\.? (?=louis|johns?\b|paul|petersburg)", "saint "),
         (r"\bft\.? (?=worth|lauderdale|myers)", "fort "),
         (r"(?<=\d),(?=\d{3}\b)", ""),
+        (r"(?<![\d.])(\d{1,2})\. ?(?:-|to|bis) ?(\d{1,2})\.(\d{1,2})\.?(?!\d)", _name_months),
         (r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(?!\d)", _name_month),
         # "From: Boston" is "from Boston"; another colon ends a clause.
         (
@@ -86,7 +131,8 @@ def parse_number(word: str) -> int:
 
 # What leads to a correction of the words before it: "Tuesday, no wait, Wednesday".
 _CORRECTING: Final = frozenset(
-    "wait sorry mean meant scratch correction actually rather oops pardon make no".split()
+    "wait sorry mean meant scratch correction actually rather oops pardon make no seriously haha lol "
+    "kidding joking".split()
 )
 _BETWEEN: Final = _CORRECTING | frozenset(
     "oh um uh er i it that on to the in and or better let say ,|- | , -".split()

@@ -31,6 +31,8 @@ _NEGATION: Final = re.compile(
     r"(?<!why )(?<!if )\bnot(?: to| from| in)?$|\binstead of$|\brather than(?: to| "
     r"from)?$|\b(?:was|were|been) (?:in|at)$|\bbeen to$"
 )
+# "I am in Denver": the trip starts there, if it goes somewhere else.
+_BEING: Final = ("im", "am", "stuck", "currently", "based", "now", "already", "still")
 _DEPARTURE_VERBS: Final = ("leave", "leaving", "depart", "departing", "bound", "head", "heading")
 
 
@@ -56,7 +58,8 @@ def parse_places(text: str, role: str | None = None) -> TripPlaces:
     """
     tokens = re.findall(r"@\d+|[a-z0-9]+|[,|/-]", text)
     mentions = merge_mentions(tokens, find_mentions(tokens, is_answer=role is not None))
-    mentions = _drop_redundant(tokens, [replace(each, role=_find_role(tokens, each)) for each in mentions])
+    mentions = _settle_roles([replace(each, role=_find_role(tokens, each)) for each in mentions])
+    mentions = _drop_redundant(tokens, mentions)
     joined = _join_mentions(tokens, mentions)
     named = {at for each in joined for at in range(each.start, each.end)}
     mentions = _assign_free_roles(_assign_answer_role(_name_airport(joined), role))
@@ -91,16 +94,48 @@ def _find_role(tokens: list[str], mention: Mention) -> str | None:
         return "to"
     after = tokens[mention.end : mention.end + 2]
     if after[:1] == ["out"] and after != ["out", "of"] and before in ("", "|", ","):
-        return "from"
+        return "out"
+    if before in LEADS_WEAKLY and second in _BEING:
+        return "being"
     if before in LEADS_WEAKLY:
         return "from" if "from" in tokens[max(0, at - 4) : at - 1] else "in"
     return mention.role
+
+
+def _settle_roles(mentions: list[Mention]) -> list[Mention]:
+    """Return the mentions with the roles "out" and "being" settled by the other places.
+
+    "Berlin meeting, London out on Monday" leaves from London; "London out on Monday" goes there. "I am in
+    Denver, get me to Chicago" leaves from Denver; "I am in Denver on Monday" goes there.
+    """
+    has_others = {
+        each.role: any(other.role in ("to", "in", "back_to", None) for other in mentions if other is not each)
+        for each in mentions
+    }
+    others = {"out": None, "being": "in"}
+    return [
+        replace(each, role="from" if has_others[each.role] else others[each.role])
+        if each.role in others
+        else each
+        for each in mentions
+    ]
 
 
 def _is_negated(before: list[str]) -> bool:
     """Return whether the last words before a place exclude it: "not to", "instead of", "I was in"."""
     words = " ".join(before[-4:])
     return bool(_NEGATION.search(words))
+
+
+def _is_own_office(tokens: list[str], mention: Mention) -> bool:
+    """Return whether the place is that of an office which somebody is from: "from the Taipei office"."""
+    is_office = tokens[mention.end : mention.end + 1] in (
+        [word] for word in ("office", "team", "branch", "site", "hub")
+    )
+    return is_office and tokens[max(0, mention.start - 2) : mention.start] in (
+        ["from", "the"],
+        ["from", "our"],
+    )
 
 
 def _is_return_home(tokens: list[str], mention: Mention) -> bool:
@@ -111,8 +146,12 @@ def _is_return_home(tokens: list[str], mention: Mention) -> bool:
 
 def _drop_redundant(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
     """Drop "home" and unknown names if a known place has the same role."""
+    offices = [each for each in mentions if _is_own_office(tokens, each)]
+    if len(offices) < sum(each.role == "from" for each in mentions):
+        # An employee from the Taipei office may well leave from Hong Kong.
+        mentions = [each for each in mentions if each not in offices]
     known = {each.role for each in mentions if each.places and each.places != (HOME,)}
-    if "in" in known:
+    if {"in", None} & known:
         # "In Denver, fly out on Monday, fly home on Friday".
         mentions = [each for each in mentions if each.places != (HOME,) or not _is_return_home(tokens, each)]
     return [each for each in mentions if (each.places and each.places != (HOME,)) or each.role not in known]
@@ -124,6 +163,9 @@ def _assign_places(mentions: list[Mention]) -> TripPlaces:
     froms, tos, backs = _split_legs(mentions)
     if len(froms) == len(tos) == 2 and _is_same_place(froms[0], tos[1]) and _is_same_place(froms[1], tos[0]):
         return TripPlaces(froms[0], tos[0], via=via, is_there_and_back=True)
+    if len(froms) == len(tos) == 1 and _is_same_place(froms[0], tos[0]) and froms[0].start > tos[0].start:
+        # "Into Phoenix on Monday and out of Phoenix on Friday".
+        return TripPlaces(None, tos[0], via=via, is_there_and_back=True)
     if len(froms) == 1 and len(tos) == 2 and _is_same_place(froms[0], tos[1]):
         # "Boston - Austin - Boston".
         return TripPlaces(froms[0], tos[0], via=via, is_there_and_back=True)
@@ -183,6 +225,9 @@ def _join_mentions(tokens: list[str], mentions: list[Mention]) -> list[Mention]:
         ):
             # "Into Chicago on Friday and out of Milwaukee": the return flight.
             done.append(replace(mention, role="back_from"))
+        elif link == [] and last.is_code and mention.is_code and last.role in (None, "from"):
+            done[-1] = replace(last, role="from")
+            done.append(replace(mention, role="to"))
         elif is_correction(link):
             done[-1] = replace(mention, role=last.role or mention.role)
         elif "then" in link and last.role in (None, "to", "in") and mention.role in (None, "to", "in"):
@@ -222,7 +267,8 @@ def _name_airport(mentions: list[Mention]) -> list[Mention]:
         city = next(
             (at for at, other in enumerate(done) if other != each and each.airports < other.airports), None
         )
-        if each.role is None and len(each.airports) == 1 and city is not None:
+        is_named = city is not None and each.role in (None, done[city].role)
+        if is_named and city is not None and len(each.airports) == 1:
             done[city] = replace(done[city], places=each.places)
             done.remove(each)
     return done
@@ -231,6 +277,10 @@ def _name_airport(mentions: list[Mention]) -> list[Mention]:
 def _assign_free_roles(mentions: list[Mention]) -> list[Mention]:
     """Give places without a role the remaining one: "Boston Denver Friday", "Chicago on Friday"."""
     free = [each for each in mentions if each.role is None]
+    if len(free) == 2 and free[0].places == free[1].places and free[0].places:
+        # One place, named twice.
+        mentions = [each for each in mentions if each != free[0]]
+        free = free[1:]
     has_to = any(each.role in ("to", "in") for each in mentions)
     has_from = any(each.role == "from" for each in mentions)
     given: dict[int, str] = {}

@@ -35,10 +35,22 @@ _SEVERAL_TRAVELLERS: Final = tuple(
         r"jul|aug|sep|oct|nov|dec|[\d/:.]))",
         r"\bthe (?:two|three|four|five) of us\b",
         r"\b(?:party|group) of (?!one\b|1\b)\w+",
-        r"\bwe (?:need|want|would|are|have|will)\b",
+        r"\bwe (?:both|all|two|three|four) \w+|\bwe (?:\w+ ){0,2}?(?:both|all) (?:need|want|have|fly|"
+        r"travel)\b",
+        r"(?<!discussed )(?<!agreed )(?<!aligned )(?<!checked )(?<!confirmed )(?<!cleared )(?<!approved "
+        r")(?<!arranged )"
+        r"(?<!spoke )(?<!talked )(?<!session )(?<!review )(?<!interview )(?<!appointment )(?<!working "
+        r")(?<!work )(?<!time )"
+        r"(?<!training )(?<!planning )(?<!visit )(?<!kickoff )(?<!offsite )(?<!coffee )(?<!negotiations "
+        r")(?<!1 )"
         r"(?<!meet )(?<!meeting )(?<!lunch )(?<!dinner )(?<!call )(?<!talk )(?<!speak )(?<!workshop "
         rf")\b(?:along |together )?with my (?:\w+ )?{_OTHER_PEOPLE}\b",
     )
+)
+_ALONE: Final = re.compile(
+    r"\b(?:just|only) (?:for )?(?:me|myself)\b|\bfor (?:me|myself) only\b|\bone (?:traveller|traveler|"
+    r"passenger|adult)\b|"
+    r"\b(?:he|she|they|the others?) (?:will )?(?:books?|has|have|already has|travels?|arranges?)\b"
 )
 _SERVICES: Final = re.compile(
     r"\b(?:hotels?|hostels?|accommodation|airbnb|rooms?|rental cars?|rent a car|car rental|hire car|car "
@@ -71,7 +83,8 @@ _CHANGE_OF_BOOKING: Final = re.compile(
     r"[^|]*\b(?:my|the|our|this|that)\b[^|]*\b(?:flights?|booking|trip|tickets?|reservation|itinerary)\b"
 )
 _MULTI_CITY: Final = re.compile(
-    r"\bmulti ?-?(?:city|leg|stop)\b|\bopen ?-?jaw\b|\bstop ?-?overs? in\b|\baround the world\b"
+    r"\bmulti ?-?(?:city|leg|stop)\b|\bopen ?-?jaw\b|\bstop ?-?overs? in\b|\b(?:via|through|stopping in|"
+    r"stop in) [a-z ]{3,24} for (?:an?|one|two|three|the|\d)\b(?! flight)|\baround the world\b"
 )
 _ONE_REQUEST_EACH: Final = "Please have each traveller ask for their own flight."
 
@@ -87,7 +100,8 @@ def find_unsupported(plain: str) -> Refusal | None:
         )
     if _MULTI_CITY.search(plain):
         return refuse_multi_city()
-    if any(pattern.search(plain) for pattern in _SEVERAL_TRAVELLERS):
+    is_alone = _ALONE.search(plain)
+    if not is_alone and any(pattern.search(plain) for pattern in _SEVERAL_TRAVELLERS):
         return Refusal("unsupported", f"I book for one traveller at a time: you. {_ONE_REQUEST_EACH}")
     if _SERVICES.search(remove_additions(plain)) and not _FLIGHT.search(plain):
         return Refusal(

@@ -52,7 +52,7 @@ KNOWN_WORDS: Final = frozenset(
     annual review partner partners vendor supplier hotel hotels hostel hostels accommodation airbnb room
     rooms rental rent car cars hire train trains bus taxi cab uber limo limousine cruise ferry mon tue wed
     thu fri sat sun monday tuesday wednesday thursday friday saturday sunday somewhere nowhere wherever
-    whenever anyway weather warm sunny beautiful greater
+    whenever anyway weather warm sunny beautiful greater someone somebody thatday
     """.split()
 )
 # Words that belong to the word before them and mean nothing alone: "window seat".

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tripcortex.api.planning_command import read_request
-from tripcortex.domain.planner import Question, SentencePlanner
+from tripcortex.domain.planner import Question, Refusal, SentencePlanner
 
 # The parts of a plan that must be equal. Carriers are compared as a set, prices as numbers.
 FIELDS: Final = ("origin", "destination", "depart", "return", "cabin", "max_price", "carriers")
@@ -74,6 +74,9 @@ def _judge(expected: dict[str, Any], reading: Any) -> tuple[str, tuple[str, str]
     about = expected.get("ask_about")
     part = PARTS.get(about or "", about)
     if isinstance(question, Question) and (about is None or part in question.missing):
+        return "to ask", ("right", text)
+    if about is None and isinstance(question, Refusal):
+        # Another language, several travellers: the refusal asks the employee to say something else.
         return "to ask", ("right", text)
     if isinstance(question, Question):
         return "to ask", ("misleading", f"about {question.missing} instead of {about}: {text}")

@@ -97,7 +97,11 @@ SENTENCES: Final[tuple[tuple[Request, Expected], ...]] = (
     (Request("one-way flight to Denver the day after tomorrow"), Plan("DEN", "2026-03-12")),
     (Request("I need to be in Atlanta this Friday, back on Sunday"), Plan("ATL", "2026-03-13", "2026-03-15")),
     (Request("Seattle on Thursday, one way please"), Plan("SEA", "2026-03-12")),
-    (Request("Seattle on Tuesday, one way please"), Asks(("departure_date",), ("2026-03-10", "2026-03-17"))),
+    (Request("Seattle on Tuesday, one way please"), Plan("SEA", "2026-03-17")),
+    (
+        Request("Seattle on Tuesday evening, one way please"),
+        Asks(("departure_date",), ("2026-03-10", "2026-03-17")),
+    ),
     (
         Request("Flight to Seattle next Friday, one way"),
         Asks(("departure_date",), ("2026-03-13", "2026-03-20")),
@@ -112,7 +116,10 @@ SENTENCES: Final[tuple[tuple[Request, Expected], ...]] = (
     ),
     (Request("Flight to Austin on Monday the 16th, back Wednesday"), Plan("AUS", "2026-03-16", "2026-03-18")),
     (Request("Flight to Austin on Monday the 17th, one way"), Asks(("departure_date",))),
-    (Request("Flight to Austin at the end of the month, one way"), Plan("AUS", "2026-03-31")),
+    (
+        Request("Flight to Austin at the end of the month, one way"),
+        Asks(("departure_date",), ("2026-03-31",)),
+    ),
     (Request("Flight to Austin sometime next week, one way"), Asks(("departure_date",))),
     (Request("Flight to Austin this weekend, one way"), Asks(("departure_date",))),
     (Request("Flight to Austin today, back tomorrow"), Plan("AUS", "2026-03-10", "2026-03-11")),
@@ -273,7 +280,12 @@ SENTENCES: Final[tuple[tuple[Request, Expected], ...]] = (
     # Another currency is named in the notes and not applied: the employee sees every price before choosing.
     (Request("Denver on Friday, one way, under 400 euros"), Plan("DEN", "2026-03-13")),
     (Request("Denver on Friday, one way, under £400"), Plan("DEN", "2026-03-13")),
-    (Request("Denver on Friday, one way, under 400"), Asks(("budget",), ("$400",))),
+    (Request("Denver on Friday, one way, under 400"), Plan("DEN", "2026-03-13", budget=Decimal(400))),
+    (
+        Request("Denver on Friday, one way, under 400", home="LHR"),
+        Plan("DEN", "2026-03-13", frm="LHR"),
+    ),
+    (Request("Denver on Friday, one way, under 1.200 dollars"), Asks(("budget",), ("$1200",))),
     # --- missing details
     (Request("Book me a flight"), Asks(("destination", "departure_date", "return_date"))),
     (Request("I need to go to Chicago"), Asks(("departure_date", "return_date"))),
@@ -332,7 +344,7 @@ SENTENCES: Final[tuple[tuple[Request, Expected], ...]] = (
         Plan("ORD", "2026-03-13", to_others=CHI),
     ),
     (
-        Request("Denver on Friday, one way, under 400", answers=("$450",)),
+        Request("Denver on Friday, one way, under 1.200 dollars", answers=("$450",)),
         Plan("DEN", "2026-03-13", budget=Decimal(450)),
     ),
     (Request("Flight to Seattle next Friday, one way", answers=("2026-03-20",)), Plan("SEA", "2026-03-20")),
@@ -409,7 +421,7 @@ HOLD_OUT: Final[tuple[tuple[Request, Expected], ...]] = (
         Request("Get me to Manchester, England on Friday and back on Monday"),
         Plan("MAN", "2026-03-13", "2026-03-16"),
     ),
-    (Request("Barcelonna, leaving 3 April, one way"), Asks(("destination",), ("Barcelona, Spain (BCN)",))),
+    (Request("Barcelonna, leaving 3 April, one way"), Plan("BCN", "2026-04-03")),
     (Request("to Barcelonna, leaving 3 April, one way"), Plan("BCN", "2026-04-03")),
     (
         Request("Flight to Tokio next Wednesday for ten nights, flying ANA"),
@@ -446,7 +458,7 @@ HOLD_OUT: Final[tuple[tuple[Request, Expected], ...]] = (
             zone="Europe/London",
             home="LHR",
         ),
-        Asks(("departure_date",)),
+        Asks(("return_date",)),
     ),
     (Request("Kannst du mir bitte einen Flug nach Berlin für morgen buchen?"), Refuses("language")),
     (Request("Flight to Denver on March 30 2027, one way"), Refuses("too_far")),
@@ -514,7 +526,10 @@ SECOND_HOLD_OUT: Final[tuple[tuple[Request, Expected], ...]] = (
         Request("I have to fly to Columbus, Ohio next Monday and return on Wednesday"),
         Plan("CMH", "2026-03-16", "2026-03-18"),
     ),
-    (Request("Los Angelos on the 25th, back on the 28th"), Asks(("destination",))),
+    (
+        Request("Los Angelos on the 25th, back on the 28th"),
+        Plan("LAX", "2026-03-25", "2026-03-28", to_others=("BUR", "LGB", "SNA", "ONT")),
+    ),
     (Request("Three of us are going to Denver on Friday"), Refuses("unsupported")),
     (Request("Vuelo a Bogotá para el martes, por favor"), Refuses("language")),
     (Request("Trip from Denver to Miami to New York, starting Monday"), Refuses("multi_city")),
@@ -590,7 +605,7 @@ FOUND: Final[tuple[tuple[Request, Expected], ...]] = (
     (Request("Fly to Miami on April 8 and back the day after"), Plan("MIA", "2026-04-08", "2026-04-09")),
     (
         Request("Fly to Miami on April 8, meeting on April 10, back the day after"),
-        Asks(("return_date",)),
+        Plan("MIA", "2026-04-08", "2026-04-11"),
     ),
     (
         Request("Flight to Seattle next Thursday, one way", now="2026-03-08T10:00:00-04:00"),

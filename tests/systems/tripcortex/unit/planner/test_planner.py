@@ -299,9 +299,9 @@ async def test_a_long_repetitive_text_gets_an_outcome(words: str) -> None:
 @all_cases(
     ("said", "answer", "expected"),
     [
-        ("Denver on Friday, one way, under 400", "yes", "2026-03-13 None 400"),
-        ("Denver on Friday, one way, under 400", "no, 450 dollars", "2026-03-13 None 450"),
-        ("Denver on Friday, one way, under 400", "no limit", "2026-03-13 None None"),
+        ("Denver on Friday, one way, under 1.200 dollars", "yes", "2026-03-13 None 1200"),
+        ("Denver on Friday, one way, under 1.200 dollars", "no, 450 dollars", "2026-03-13 None 450"),
+        ("Denver on Friday, one way, under 1.200 dollars", "no limit", "2026-03-13 None None"),
         ("Fly to Denver on Monday, dinner with the team Wednesday", "yes", "2026-03-16 2026-03-18 None"),
         (
             "Fly to Denver on Monday, dinner with the team Wednesday",
@@ -323,7 +323,7 @@ async def test_a_yes_no_question_accepts_yes_and_no(said: str, answer: str, expe
 @all_cases(
     ("said", "about"),
     [
-        ("Denver on Friday, one way, under 400", "budget"),
+        ("Denver on Friday, one way, under 1.200 dollars", "budget"),
         ("Fly to Denver on Monday, dinner with the team Wednesday", "return_date"),
         ("Flight to Atlantis on April 8, one way", "destination"),
     ],
