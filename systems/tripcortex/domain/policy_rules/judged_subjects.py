@@ -1,21 +1,30 @@
 """Judges each subject of a trip by the rules: destination, carriers, cabin, fare, notice, and the trip as a
 whole.
 
-A rule that certainly applies may permit; one that only may apply can restrict. Among rules that apply, the
-strictest counts, unless a narrower one permits explicitly what a general standard leaves out.
+A rule that certainly applies may permit; one that only may apply can restrict. Among rules that apply, one with
+a narrower scope is the exception of a general one, and of those that are left the strictest counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from tripcortex.domain.policy_rules.money import format_usd
 from tripcortex.domain.policy_rules.regions import contains_airport
-from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, merge_approvers
+from tripcortex.domain.policy_rules.rules import (
+    OTHER_NOTE,
+    Effect,
+    Outcome,
+    PolicyRule,
+    Range,
+    RuleScope,
+    SubjectName,
+    merge_approvers,
+)
 from tripcortex.domain.policy_rules.scope_matching import Match, TripFacts, is_narrower, match_scope
 from tripcortex.domain.policy_rules.travel_policy import Reason
 from tripcortex.model.entities import Breach, Cabin, PolicyConstraints
@@ -94,14 +103,54 @@ def judge_carriers(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
 
 def judge_whole_trip(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     """Return breaches for trips that always need an approval, and for statements that were not understood."""
-    hit = [
-        rule for rule, _ in select(rules, facts, Effect.trip_outcome) if rule.outcome is not Outcome.allowed
-    ]
-    hit += [rule for rule, _ in select(rules, facts, Effect.unknown) if _is_specific(rule)]
+    stated = select(rules, facts, Effect.trip_outcome)
+    hit = [rule for rule in drop_general(stated) if rule.outcome is not Outcome.allowed]
+    hit += [rule for rule in find_open(rules, facts, "trip", is_covered=True) if rule.effect is Effect.unknown]
     text = "The policy asks for an approval of this trip."
-    return Subject(
-        "trip", _build_breaches(Reason.approval_required, hit, text, "ask for the approval"), tuple(hit)
-    )
+    if any(rule.outcome is Outcome.forbidden for rule in hit):
+        text = "The policy does not permit this trip."
+    breaches = _build_breaches(Reason.approval_required, hit, text, "ask for the approval, or change the trip")
+    gaps = [rule for rule in rules if rule.subject == "document"]
+    text = "The policy document is not complete, so it permits nothing by itself."
+    breaches += _build_breaches(Reason.not_covered, gaps, text, "ask for an approval, or upload the whole document")
+    return Subject("trip", breaches, (*hit, *gaps))
+
+
+# --- what is open -------------------------------------------------------------------------------------------
+
+_SUBJECTS: Final[Mapping[Effect, SubjectName]] = {
+    Effect.max_cabin: "cabin",
+    Effect.cabin_outcome: "cabin",
+    Effect.fare_cap: "fare",
+    Effect.overage: "fare",
+    Effect.fare_adjustment: "fare",
+    Effect.notice: "notice",
+    Effect.preferred_carriers: "carrier",
+    Effect.prohibited_carriers: "carrier",
+    Effect.prohibited_destinations: "trip",
+    Effect.trip_outcome: "trip",
+}
+
+
+def is_grounded(rules: Iterable[PolicyRule]) -> bool:
+    """Return True if at least one rule was understood and confirmed: what the rules do not limit is free."""
+    return any(rule.is_complete and not rule.is_pending and rule.effect is not Effect.unknown for rule in rules)
+
+
+def find_open(
+    rules: Iterable[PolicyRule], facts: TripFacts, subject: SubjectName, *, is_covered: bool
+) -> list[PolicyRule]:
+    """Return the statements about a subject that may concern the trip and were not understood or confirmed.
+
+    Where a rule covers the subject, only a statement about particular places or better cabins is still open.
+    """
+    found = []
+    for rule in rules:
+        about = rule.subject or ("trip" if rule.effect is Effect.unknown else _SUBJECTS[rule.effect])
+        is_open = rule.is_pending or rule.effect is Effect.unknown
+        if is_open and about == subject and (not is_covered or _is_specific(rule)):
+            found += [rule] if match_scope(rule.scope, facts) is not Match.outside else []
+    return found
 
 
 def _is_specific(rule: PolicyRule) -> bool:
@@ -113,6 +162,21 @@ def _is_specific(rule: PolicyRule) -> bool:
     return any(route.one or route.other for route in scope.routes) or any(each.rank for each in scope.cabins)
 
 
+def drop_general(rules: Sequence[tuple[PolicyRule, Match]]) -> list[PolicyRule]:
+    """Return the rules without those of which a certain one with a narrower scope is the exception."""
+    certain = [rule for rule, match in rules if match is Match.within]
+    return [
+        rule
+        for rule, _ in rules
+        if not any(is_narrower(_get_bare_scope(other), _get_bare_scope(rule)) for other in certain)
+    ]
+
+
+def _get_bare_scope(rule: PolicyRule) -> RuleScope:
+    """Return the scope without cabins: rules that are compared are about the cabin of the trip anyway."""
+    return rule.scope.model_copy(update={"cabins": ()})
+
+
 # --- cabin --------------------------------------------------------------------------------------------------
 
 
@@ -122,36 +186,42 @@ def judge_cabin(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     limits = select(rules, facts, Effect.max_cabin)
     if cabin is Cabin.economy:
         applied = tuple(rule for rule, match in limits if match is Match.within)[:1]
-        is_covered = any(
-            rule.is_complete for rule in rules if rule.effect in (Effect.max_cabin, Effect.cabin_outcome)
-        )
-        return _cover("cabin", (), applied, is_covered)
-    stated = [(rule, match) for rule, match in select(rules, facts, Effect.cabin_outcome)]
-    forbidden = [rule for rule, _ in stated if rule.outcome is Outcome.forbidden]
-    needed = [rule for rule, _ in stated if rule.outcome is Outcome.approval]
+        return _cover("cabin", (), applied, is_grounded(rules))
+    stated = select(rules, facts, Effect.cabin_outcome)
+    granting = [(rule, match) for rule, match in limits if match is Match.within and _permits(rule, cabin)]
+    below = [(rule, match) for rule, match in limits if not _permits(rule, cabin)]
+    if any(match is Match.within for _, match in (*stated, *granting)):
+        # The standard cabin is what counts where nothing else is said of the cabin of the trip.
+        below = [(rule, match) for rule, match in below if not is_standard(rule)]
+        stated = [(rule, match) for rule, match in stated if not _is_rest(rule)] or stated
+    left = drop_general([*stated, *granting, *below])
     text = f"{_to_words(cabin).capitalize()} is above what the policy allows."
     remedy = f"book {_to_words(_get_allowed(limits))}"
-    if forbidden or needed:
-        strict = forbidden or needed
-        return Subject(
-            "cabin", _build_breaches(Reason.cabin_above_policy, strict, text, remedy), tuple(strict)
-        )
-    granting = [rule for rule, match in limits if match is Match.within and _permits(rule, cabin)]
-    below = _drop_overridden([rule for rule, _ in limits if not _permits(rule, cabin)], granting)
-    if granting and not below:
-        return Subject("cabin", (), tuple(granting))
-    if below:
-        return Subject("cabin", _build_breaches(Reason.cabin_above_policy, below, text, remedy), tuple(below))
-    return _cover("cabin", (), (), is_covered=False)
+    explicit = [rule for rule in left if rule.effect is Effect.cabin_outcome]
+    for outcome in (Outcome.forbidden, Outcome.approval):
+        strict = [rule for rule in explicit if rule.outcome is outcome]
+        if strict:
+            return Subject("cabin", _build_breaches(Reason.cabin_above_policy, strict, text, remedy), tuple(strict))
+    limiting = [rule for rule in left if rule.effect is Effect.max_cabin and not _permits(rule, cabin)]
+    if limiting:
+        breaches = _build_breaches(Reason.cabin_above_policy, limiting, text, remedy)
+        return Subject("cabin", breaches, tuple(limiting))
+    is_permitted = any(rule.effect is Effect.cabin_outcome or _permits(rule, cabin) for rule in left)
+    return _cover("cabin", (), tuple(left), is_permitted)
+
+
+def is_standard(rule: PolicyRule) -> bool:
+    """Return True for a statement that economy is the standard, without a word on what is above it."""
+    return rule.cabin is Cabin.economy and rule.outcome is not Outcome.forbidden and not rule.approvers
+
+
+def _is_rest(rule: PolicyRule) -> bool:
+    """Return True for a statement about "any other flight": what is said of a flight itself counts more."""
+    return OTHER_NOTE in rule.notes
 
 
 def _permits(rule: PolicyRule, cabin: Cabin) -> bool:
     return rule.cabin is not None and rule.cabin.rank >= cabin.rank
-
-
-def _drop_overridden(limits: list[PolicyRule], granting: list[PolicyRule]) -> list[PolicyRule]:
-    """Return the limits that no permission with a narrower scope lifts."""
-    return [limit for limit in limits if not any(is_narrower(grant.scope, limit.scope) for grant in granting)]
 
 
 def _get_allowed(limits: list[tuple[PolicyRule, Match]]) -> Cabin:
@@ -171,22 +241,24 @@ def judge_fare(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     covering = [rule for rule, match in caps if match is Match.within]
     exceeded = [rule for rule, _ in caps if price > get_limit(rule, facts)]
     if not exceeded:
-        return _cover("fare", (), tuple(covering), bool(covering))
+        return _cover("fare", (), tuple(covering), _is_settled(rules, facts, "fare", covering))
     lowest = min(get_limit(rule, facts) for rule in exceeded)
     tiers = _find_tiers(rules, facts, price, lowest)
     waived = [rule for rule, match in tiers if rule.outcome is Outcome.allowed and match is Match.within]
-    asked = [
-        rule
-        for rule, _ in tiers
-        if rule.outcome is not Outcome.allowed
-        and not any(is_narrower(each.scope, rule.scope) for each in waived)
-    ]
+    asked = [rule for rule in _pick_tiers(tiers) if rule.outcome is not Outcome.allowed]
     if waived and not asked and covering:
         return Subject("fare", (), (*covering, *waived))
     strict = (*exceeded, *asked)
     text = f"A fare of {format_usd(price)} is above the cap of {format_usd(lowest)}."
     breaches = _build_breaches(Reason.fare_above_cap, strict, text, f"a fare of at most {format_usd(lowest)}")
-    return _cover("fare", breaches, strict, bool(covering))
+    return _cover("fare", breaches, strict, is_covered=True)
+
+
+def _is_settled(
+    rules: Sequence[PolicyRule], facts: TripFacts, subject: SubjectName, covering: Sequence[PolicyRule]
+) -> bool:
+    """Return True if nothing about the subject is open for this trip: a rule covers it, or none limits it."""
+    return is_grounded(rules) and not find_open(rules, facts, subject, is_covered=bool(covering))
 
 
 def list_caps(rules: Sequence[PolicyRule], facts: TripFacts) -> list[tuple[PolicyRule, Match]]:
@@ -259,6 +331,24 @@ def _find_tiers(
     ]
 
 
+def _pick_tiers(tiers: Sequence[tuple[PolicyRule, Match]]) -> list[PolicyRule]:
+    """Return the tiers without those that a tier for a part of their fares or trips replaces."""
+    if any(_ADDS.search(rule.quote) for rule, _ in tiers):
+        return [rule for rule, _ in tiers]
+    certain = [rule for rule, match in tiers if match is Match.within]
+    return [rule for rule, _ in tiers if not any(_is_part_tier(other, rule) for other in certain)]
+
+
+def _is_part_tier(tier: PolicyRule, other: PolicyRule) -> bool:
+    """Return True if the first tier is for some of the fares or trips of the second."""
+    return is_narrower(_get_tier_scope(tier), _get_tier_scope(other))
+
+
+def _get_tier_scope(tier: PolicyRule) -> RuleScope:
+    """Return the scope with the range above the cap in place of the price."""
+    return tier.scope.model_copy(update={"price_usd": tier.over_percent or tier.over_usd or Range()})
+
+
 # --- notice -------------------------------------------------------------------------------------------------
 
 
@@ -267,8 +357,11 @@ def judge_notice(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     known = select(rules, facts, Effect.notice)
     covering = [rule for rule, match in known if match is Match.within]
     missed = [rule for rule, _ in known if rule.days is not None and facts.notice_days < rule.days]
-    tiers = [rule for rule, _ in known if rule.days is None and rule.outcome is not Outcome.allowed]
-    if tiers and not any(_ADDS.search(rule.quote) for rule in tiers):
+    stated = [(rule, match) for rule, match in known if rule.days is None]
+    is_adding = any(_ADDS.search(rule.quote) for rule, _ in stated)
+    tiers = [rule for rule, _ in stated] if is_adding else drop_general(stated)
+    tiers = [rule for rule in tiers if rule.outcome is not Outcome.allowed]
+    if tiers and not is_adding:
         missed = [rule for rule in missed if rule.outcome is Outcome.forbidden]
     strict = (*tiers, *missed)
     days = "1 day" if facts.notice_days == 1 else f"{facts.notice_days} days"
@@ -276,7 +369,8 @@ def judge_notice(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
         Reason.late_booking, strict, f"The departure is {days} ahead, less than the policy requires.",
         "choose a later departure",
     )  # fmt: skip
-    return _cover("notice", breaches, strict or tuple(covering), bool(covering))
+    is_covered = _is_settled(rules, facts, "notice", covering)
+    return _cover("notice", breaches, strict or tuple(covering), is_covered)
 
 
 # --- breaches -----------------------------------------------------------------------------------------------

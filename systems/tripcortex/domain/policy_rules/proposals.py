@@ -20,7 +20,7 @@ from tripcortex.domain.policy_rules.extraction.carriers import (
 )
 from tripcortex.domain.policy_rules.extraction.completeness import find_gaps
 from tripcortex.domain.policy_rules.extraction.definitions import build_vocabulary
-from tripcortex.domain.policy_rules.extraction.drafts import OTHER_NOTE, Sentence
+from tripcortex.domain.policy_rules.extraction.drafts import Sentence
 from tripcortex.domain.policy_rules.extraction.fares import NOT_A_FARE
 from tripcortex.domain.policy_rules.extraction.notices import find_later_approval, split_later
 from tripcortex.domain.policy_rules.extraction.scopes import (
@@ -32,10 +32,18 @@ from tripcortex.domain.policy_rules.extraction.scopes import (
 from tripcortex.domain.policy_rules.extraction.sentences import read_sentence
 from tripcortex.domain.policy_rules.extraction.statements import Block, PolicyEntity, read_blocks
 from tripcortex.domain.policy_rules.extraction.tables import extract_table_rules
-from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary
-from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, normalize
+from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, normalize_document
+from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK
 from tripcortex.domain.policy_rules.regions import find_places
-from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, Range, RoutePattern, RuleScope
+from tripcortex.domain.policy_rules.rules import (
+    OTHER_NOTE,
+    Effect,
+    Outcome,
+    PolicyRule,
+    Range,
+    RoutePattern,
+    RuleScope,
+)
 
 __all__ = ["PolicyEntity", "propose_rules"]
 
@@ -201,23 +209,27 @@ class _Reader:
 
     def _build_sentence(self, original: str, block: Block) -> Sentence:
         titles = block.sections[1:] if len(block.sections) > 1 else block.sections
-        about = normalize(" : ".join([*titles, *([block.lead] if block.lead not in titles else [])]))
+        about = self._normalize(" : ".join([*titles, *([block.lead] if block.lead not in titles else [])]))
         outer = (
-            parse_scope(normalize(_NUMBERING.sub("", block.sections[-1])), self.vocabulary)
+            parse_scope(self._normalize(_NUMBERING.sub("", block.sections[-1])), self.vocabulary)
             if len(block.sections) > 1
             else None
         )
         outer = _keep_plain(outer, block.section or "")
         if block.kind != "paragraph" and block.lead.endswith(":"):
-            lead = parse_scope(normalize(block.lead), self.vocabulary)
+            lead = parse_scope(self._normalize(block.lead), self.vocabulary)
             plain = RuleScope(routes=lead.scope.routes, hours=lead.scope.hours, levels=lead.scope.levels)
             if not lead.is_other and not lead.problem:
                 outer = merge_scopes(ParsedScope(plain), outer)
         is_value = block.kind == "item"
         return Sentence(
-            text=normalize(_NUMBERING.sub("", original)), quote=original, block=block, about=about,
+            text=self._normalize(_NUMBERING.sub("", original)), quote=original, block=block, about=about,
             outer=outer, vocabulary=self.vocabulary, is_value=is_value,
         )  # fmt: skip
+
+    def _normalize(self, text: str) -> str:
+        """Return the text in its normalized form, with amounts in US dollars and authorities by who they are."""
+        return normalize_document(text, self.vocabulary)
 
     def _add(self, found: Iterable[PolicyRule]) -> None:
         for rule in found:
@@ -325,7 +337,13 @@ def propose_rules(entities: Iterable[PolicyEntity]) -> tuple[PolicyRule, ...]:
         rules = [
             rule.model_copy(update={"is_complete": False, "notes": (*rule.notes, *gaps)}) for rule in rules
         ]
+        rules += [_build_gap(gap) for gap in gaps]
     return tuple({rule.rule_id: rule for rule in (each.with_id() for each in rules)}.values())
+
+
+def _build_gap(gap: str) -> PolicyRule:
+    """Return the statement that the document is not whole, which an administrator may reject."""
+    return PolicyRule(text=gap, effect=Effect.unknown, subject="document", is_complete=False, notes=(gap,))
 
 
 def _keep_plain(scope: ParsedScope | None, title: str) -> ParsedScope:

@@ -41,6 +41,8 @@ _CASED_ALIASES: Final = {
     "ROK": "KR",
 }
 _STATE_PARTS: Final = {
+    "50 states": "US",
+    "fifty states": "US",
     "conus": "US/contiguous",
     "48 contiguous states": "US/contiguous",
     "contiguous states": "US/contiguous",

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Outcome, merge_approvers
 
 _HEAD: Final = re.compile(
-    r"(?:managers?|supervisors?|directors?|leads?|leaders?|leadership|heads?|officers?|vps?|svps?|evps?"
+    r"(?:managers?|superiors?|supervisors?|directors?|leads?|leaders?|leadership|heads?|officers?|vps?|svps?|evps?"
     r"|presidents?|ceo|cfo"
     r"|coo|cto|chro|cio|cpo|gm|c-suite|c-level|controllers?|comptroller|finance|treasur\w+|treasury|hr"
     r"|human resources"
@@ -90,6 +91,22 @@ _DEPARTMENT: Final = re.compile(r"department|division|team|unit|project|region|p
 _WORD: Final = re.compile(r"[\w@][\w@'’/-]*(?:\.\w+)*|[+&,;:()→]")
 
 
+# Verbs that are about an approval only next to somebody who gives it.
+_WEAK_VERB: Final = re.compile(r"\b(?:confirm(?:s|ed|ation)?|decid(?:e|es|ed)|support(?:s|ed)?|allow(?:s|ed)?)\b", re.IGNORECASE)
+# "consent of the Head and of Controlling": names that are no known roles.
+_OF: Final = re.compile(
+    r"^(?:d|s)?(?: (?:in (?:writing|advance|text form)|is|are|be|must be|has to be|shall be|given|obtained|granted|first|required"
+    r"|needed|necessary|issued))*,? (?:of|from|by|with) (?P<names>.+)$",
+    re.IGNORECASE,
+)
+_NAMED: Final = re.compile(
+    r"^(?:both |either |jointly )?(?:by |of |from )?(?:the |a |an |your |their |his |her |its )?"
+    r"(?P<name>(?:[A-Z][\w&/-]*)(?:(?: of(?: the)?)? (?:[A-Z][\w&/-]*|area|department|division|unit|region|country|programmes?))*)"
+    r"(?P<rest>.*)$"
+)
+_AND_NEXT: Final = re.compile(r"^(?: ?\([^)]*\))?(?:,? (?:and|plus|as well as|together with)(?: also)? |, (?=the |by |of ))(?P<next>.+)$")
+
+
 @dataclass(frozen=True)
 class Approval:
     """What a text says about an approval: whether it is needed, and of whom."""
@@ -109,7 +126,8 @@ def find_approval(text: str, *, is_value: bool = False) -> Approval | None:
     ):
         return Approval(Outcome.allowed)
     approvers = tuple(_find_chains(text, is_value=is_value))
-    if _VERB.search(text) or (is_value and approvers):
+    is_weak = bool(approvers) and bool(_WEAK_VERB.search(text))
+    if _VERB.search(text) or is_weak or (is_value and approvers):
         return Approval(Outcome.approval, merge_approvers([approvers]))
     return None
 
@@ -138,22 +156,65 @@ def drop_approvers(text: str) -> str:
 def _find_chains(text: str, *, is_value: bool) -> Iterator[str]:
     """Yield the approvers that stand next to a verb of approval; of a value, all that it names."""
     for part in re.split(r"(?<=[.;])\s", text):
-        verbs = list(_VERB.finditer(part))
+        verbs = [*_VERB.finditer(part), *_WEAK_VERB.finditer(part)]
         if not verbs and not is_value:
             continue
-        for start, end, name in _iter_roles(part):
-            if (is_value and not verbs) or any(_is_next_to(part, start, end, verb) for verb in verbs):
-                yield name
+        yield from _order_names(part, verbs, is_value=is_value)
+
+
+def _order_names(part: str, verbs: list[re.Match[str]], *, is_value: bool) -> Iterator[str]:
+    """Yield the approvers of a sentence in its order: known roles, and the names that a verb is followed by."""
+    found = {start: (end, name) for start, end, name in _find_adjacent(part, verbs, is_value=is_value)}
+    for start, end, name in (each for verb in verbs for each in _find_named(part, verb)):
+        if not any(start < other_end and other < end for other, (other_end, _) in found.items()):
+            found[start] = end, name
+    yield from (found[start][1] for start in sorted(found))
+
+
+def _find_adjacent(
+    part: str, verbs: list[re.Match[str]], *, is_value: bool
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the known roles next to a verb of approval; of a value without a verb all roles."""
+    has_strong = any(_VERB.fullmatch(verb[0]) for verb in verbs)
+    for start, end, name in _iter_roles(part):
+        if (is_value and not has_strong) or any(_is_next_to(part, start, end, verb) for verb in verbs):
+            yield start, end, name
+
+
+def _find_named(part: str, verb: re.Match[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield the capitalized names after "consent of …", with those that "and" joins."""
+    after = _OF.match(part[verb.end() :])
+    rest = after["names"] if after else ""
+    while rest and (named := _NAMED.match(rest)):
+        start = len(part) - len(rest) + named.start("name")
+        name = named["name"].strip()
+        if name.upper() not in _NOT_ROLES and not find_places(name) and len(name) > 2:
+            yield start, start + len(name), name
+        following = _AND_NEXT.match(named["rest"])
+        rest = following["next"] if following else ""
+
+
+def find_roles(text: str) -> tuple[str, ...]:
+    """Return the roles that a text is about, in its order, without conditions behind them."""
+    text = re.split(r",? (?:after|upon|with)\b", text)[0]
+    named = _NAMED.match(text)
+    roles = tuple(dict.fromkeys(name for _, _, name in _iter_roles(text)))
+    return roles or ((named["name"],) if named and not named["rest"].strip(" .") else ())
+
+
+def is_about_approval(text: str) -> bool:
+    """Return True if the text speaks of approvals."""
+    return bool(_VERB.search(text) or re.search(r"\bapprov|\bauthorit|\balçada|\bsign", text, re.IGNORECASE))
 
 
 _BRIDGE_TO_VERB: Final = re.compile(
     r"^(?:'s|s')?(?:[ -]level)?(?: ?\([^)]*\))?(?:,? (?:and|or|\+|&|plus"
     r"|as well as) [\w' /.+&-]{1,45}?)?,? ?"
-    r"(?:(?:must|has to|have to|both have to|needs? to|may|can|should|shall|will|is|are|both|prior|written"
+    r"(?:(?:must|has to|have to|both have to|all|must give|consent is|is asked|agreement is|has|needs? to|may|can|should|shall|will|is|are|both|prior|written"
     r"|advance|explicit|express"
     r"|in advance|also|personally|then|first|jointly|do(?:es)?|'s|manager|required|the|their|to|give|gives"
     r"|level|-level|formal"
-    r"|it|in writing|before|be|asked|for|email|signed|pre-?)[ ,]*)*$",
+    r"|it|in writing|before|be|asked|for|email|text form|signed|pre-?)[ ,]*)*$",
     re.IGNORECASE,
 )
 _BRIDGE_FROM_VERB: Final = re.compile(

@@ -18,6 +18,9 @@ _FOOTER: Final = re.compile(
     r"|\bowner\b|\bpolicy\b|\binternal\b|\bdocument\b",
     re.IGNORECASE,
 )
+_CLOSING: Final = re.compile(
+    r"\b(?:regards|sincerely|yours (?:truly|faithfully)|on behalf of|signed|greetings|best wishes|respectfully)\b", re.I
+)
 _REFERENCE: Final = re.compile(
     r"\b(?P<kind>[Ss]ections?|[Aa]ppendix|[Aa]ppendices|[Aa]nnex(?:es)?|[Ss]chedules?|[Aa]rticles?"
     r"|[Cc]hapters?|[Pp]arts?|§§?) ?"
@@ -51,9 +54,6 @@ def _find_cut(blocks: Sequence[Block]) -> Iterator[str]:
     text = last.text.strip()
     if last.kind == "heading" and not _FOOTER.search(text):
         yield f"The document ends with the heading “{text[:80]}”."
-    elif last.kind == "table":
-        # A row that is cut off between two rows leaves no trace.
-        yield "The document ends with a table, whose last rows may be missing."
     elif last.kind in ("paragraph", "item") and _is_cut(last, blocks):
         yield f"The document ends within a sentence: “…{text[-60:]}”."
 
@@ -73,7 +73,8 @@ def _is_cut(last: Block, blocks: Sequence[Block]) -> bool:
     ]
     if last.kind == "item" and siblings:
         return all(_ENDED.search(each.strip()) for each in siblings)
-    return not (_FOOTER.search(text) and len(text) < 160)
+    is_signed = len(text) < 100 and any(_CLOSING.search(block.text) for block in blocks[-4:])
+    return not is_signed and not (_FOOTER.search(text) and len(text) < 160)
 
 
 def _find_missing_sections(blocks: Sequence[Block]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from tripcortex.domain.policy_rules.extraction.vocabulary import (
     normalize_level,
 )
 from tripcortex.domain.policy_rules.regions import find_places
+from tripcortex.domain.policy_rules.rules import ORDINARY
 
 _CODE: Final = (
     r"(?:(?:[Ll]evel|[Gg]rade|[Bb]and|[Gg]rades|[Ll]evels|[Bb]ands|[Tt]iers?) ?-? ?(?:\d{1,2}|[A-H])\b"
@@ -72,7 +73,20 @@ def find_levels(text: str, vocabulary: Vocabulary) -> tuple[tuple[str, ...], tup
             return tuple(included), tuple(excluded), text[start : start + 30]
         is_excluded = bool(_EXCEPT.search(text[:start]))
         (excluded if is_excluded else included).extend(names)
-    return tuple(dict.fromkeys(included)), tuple(dict.fromkeys(excluded)), ""
+    return (*_mark_ordinary(included, excluded, vocabulary), "")
+
+
+def _mark_ordinary(
+    included: list[str], excluded: list[str], vocabulary: Vocabulary
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the levels; they say whether ordinary employees are among them, if that is known."""
+    if included and vocabulary.is_base(included):
+        included.append(ORDINARY)
+    elif included and vocabulary.knows_order(included):
+        excluded.append(ORDINARY)
+    elif excluded and vocabulary.is_base(excluded):
+        excluded.append(ORDINARY)
+    return tuple(dict.fromkeys(included)), tuple(dict.fromkeys(excluded))
 
 
 def find_level_spans(text: str, vocabulary: Vocabulary) -> list[tuple[int, int]]:

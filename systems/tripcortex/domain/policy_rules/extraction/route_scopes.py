@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from tripcortex.domain.policy_rules.extraction.vocabulary import Term, Vocabulary
+from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary
 from tripcortex.domain.policy_rules.regions import (
     PlaceMention,
     find_ocean_routes,
@@ -60,7 +60,7 @@ _EXCLUSION: Final = re.compile(
 )
 _OUTSIDE: Final = re.compile(r"\b(?:outside|beyond)(?: of)? (?:the )?$", re.IGNORECASE)
 _WITHIN: Final = re.compile(
-    r"\b(?:within|inside|intra|internal to|across|in|(?:both|start(?:s|ing)? and end(?:s|ing)?) in)(?: -|-"
+    r"\b(?:within|inside|intra|internal to|across|in|(?:both|(?:start|begin)(?:s|ning|ing)? and end(?:s|ing)?) in)(?: -|-"
     r"|\s)(?:the )?"
     r"(?:contiguous |continental |same )?$",
     re.IGNORECASE,
@@ -116,6 +116,8 @@ class RouteScope:
     except_routes: tuple[RoutePattern, ...] = ()
     is_other: bool = False
     problem: str = ""
+    # Places, and not only words such as "international", say which routes are meant.
+    is_placed: bool = False
 
     @property
     def is_stated(self) -> bool:
@@ -130,14 +132,6 @@ def strip_examples(text: str) -> str:
 def find_routes(text: str, vocabulary: Vocabulary) -> RouteScope:
     """Return the routes that normalized text names; examples in it are left out."""
     text = _NOT_ROUTES.sub(" ", _EXAMPLES.sub(" ", text))
-    named = [
-        term for name, term in vocabulary.terms.items() if _is_route_term(name, term) and _names(text, name)
-    ]
-    if named:
-        return RouteScope(
-            tuple(route for term in named for route in term.routes),
-            named[0].except_routes if len(named) == 1 else (),
-        )
     if _ELSEWHERE.search(text) and vocabulary.home:
         is_abroad = bool(re.search(r"countries", text, re.IGNORECASE))
         kind = (RoutePattern(is_domestic=False),) if is_abroad else ()
@@ -153,17 +147,21 @@ def find_routes(text: str, vocabulary: Vocabulary) -> RouteScope:
     if groups:
         patterns = [RoutePattern(one=_flatten(groups[-1]), is_domestic=False)]
     coded = _find_coded(text, vocabulary)
-    routes = (*patterns, *coded.routes)
-    return RouteScope(routes, (*excluded, *outside), is_other, coded.problem)
+    routes = _extend((*patterns, *coded.routes), vocabulary)
+    excepted = _extend((*excluded, *outside), vocabulary)
+    is_placed = any(route.one or route.other for route in (*patterns, *excepted)) and not _INTERCONTINENTAL.search(text)
+    return RouteScope(routes, excepted, is_other, coded.problem, is_placed)
 
 
-def _is_route_term(name: str, term: Term) -> bool:
-    """Return True if a term is a plain word for routes, not a label with a number."""
-    return bool(term.routes or term.except_routes) and not re.search(r" (?:\d+|[a-h]|i{1,3}|iv|vi?)$", name)
+def _extend(routes: tuple[RoutePattern, ...], vocabulary: Vocabulary) -> tuple[RoutePattern, ...]:
+    """Return the routes with the countries that the document counts to their regions."""
+    if not vocabulary.extensions:
+        return routes
 
+    def add(tokens: tuple[str, ...]) -> tuple[str, ...]:
+        return (*tokens, *(more for token in tokens for more in vocabulary.extensions.get(token, ())))
 
-def _names(text: str, name: str) -> bool:
-    return bool(re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE))
+    return tuple(route.model_copy(update={"one": add(route.one), "other": add(route.other)}) for route in routes)
 
 
 def _find_patterns(text: str, vocabulary: Vocabulary) -> tuple[list[RoutePattern], list[RoutePattern]]:
@@ -260,7 +258,7 @@ def _find_coded(text: str, vocabulary: Vocabulary) -> RouteScope:
         is_level = any(found[0].casefold() in group for group in vocabulary.levels)
         if is_level:
             continue
-        if term is None or not term.routes:
+        if term is None:
             return RouteScope(problem=found[0])
         routes += term.routes
     return RouteScope(tuple(routes))

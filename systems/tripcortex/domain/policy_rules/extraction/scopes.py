@@ -14,7 +14,7 @@ from tripcortex.domain.policy_rules.extraction.level_scopes import find_levels
 from tripcortex.domain.policy_rules.extraction.route_scopes import RouteScope, find_routes
 from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary
 from tripcortex.domain.policy_rules.extraction.wording import DAYS, HOURS, find_cabins, find_range
-from tripcortex.domain.policy_rules.rules import Range, RuleScope
+from tripcortex.domain.policy_rules.rules import Basis, Range, RuleScope
 
 KM_PER_MILE: Final = Decimal("1.609")
 # Hours that are not those of a flight.
@@ -63,6 +63,14 @@ _HARMLESS: Final = re.compile(
 )
 
 
+_HOTEL: Final = re.compile(r"\bhotels?\b|\blodging\b|\baccommodation\b|\bper night\b|\broom\b", re.IGNORECASE)
+_ONE_WAY_ONLY: Final = re.compile(r"\bone[- ]way (?:tickets?|trips?|flights?|journeys?|travel)\b", re.IGNORECASE)
+_RETURN_ONLY: Final = re.compile(r"\b(?:return|round[- ]trip) (?:tickets?|trips?|flights?|journeys?)\b", re.IGNORECASE)
+_USUAL_TERM: Final = re.compile(
+    r"domestic|national|regional|local|haul|continental|foreign|abroad|overseas|internal|short hop", re.IGNORECASE
+)
+
+
 @dataclass(frozen=True)
 class ParsedScope:
     """A scope and what could not be understood of it.
@@ -82,22 +90,60 @@ class ParsedScope:
 
 def parse_scope(text: str, vocabulary: Vocabulary) -> ParsedScope:
     """Return the scope that normalized text states. Cabins are left to the caller."""
+    named = find_terms(text, vocabulary)
     routes = find_routes(text, vocabulary)
     levels, except_levels, level_problem = find_levels(text, vocabulary)
     hours, distance = find_flight_hours(text), find_distance(text)
+    if hours.is_open and distance.is_open:
+        hours, distance = named.hours, named.distance_km
+    is_named = not routes.is_placed and bool(named.routes or named.except_routes)
     scope = RuleScope(
-        routes=routes.routes,
-        except_routes=routes.except_routes,
-        hours=hours if not hours.is_open else _find_term_hours(text, vocabulary),
-        distance_km=distance
-        if not distance.is_open or not hours.is_open
-        else _find_term_distance(text, vocabulary),
+        routes=named.routes if is_named else routes.routes,
+        except_routes=named.except_routes if is_named else routes.except_routes,
+        hours=hours,
+        distance_km=distance,
         levels=levels,
         except_levels=except_levels,
+        nights=find_nights(text),
+        trip=_find_trip(text),
         departs=_find_departure(text),
     )
-    problem = routes.problem or level_problem or _find_unknown_condition(text, scope)
-    return ParsedScope(scope, problem, routes.is_other)
+    problem = "" if is_named else routes.problem
+    problem = problem or level_problem or _find_unknown_condition(text, scope)
+    return ParsedScope(scope, problem, routes.is_other and not is_named)
+
+
+def find_terms(text: str, vocabulary: Vocabulary) -> RuleScope:
+    """Return the trips of all the document's terms that the text names: those of any of them."""
+    found = [scope for name, scope in vocabulary.terms.items() if _names_term(text, name)]
+    if not found:
+        return RuleScope()
+    routes = tuple(dict.fromkeys(route for scope in found for route in scope.routes))
+    rests = [scope for scope in found if scope.except_routes and not scope.routes]
+    excepted = tuple(dict.fromkeys(route for scope in found for route in scope.except_routes))
+    if rests and len(found) > 1:
+        # "Area E and all others" leaves out only what neither of them contains.
+        routes, excepted = (), tuple(each for each in rests[0].except_routes if each not in routes)
+    elif len(found) > 1:
+        excepted = tuple(each for each in excepted if each not in routes)
+    hours = next((scope.hours for scope in found if not scope.hours.is_open), Range())
+    distance = next((scope.distance_km for scope in found if not scope.distance_km.is_open), Range())
+    return RuleScope(routes=routes, except_routes=excepted, hours=hours, distance_km=distance)
+
+
+def find_nights(text: str) -> Range:
+    """Return the nights between departure and return that the text names, or an open range."""
+    found = find_range(text, r" (?:consecutive )?nights?")
+    return found[0] if found and not _HOTEL.search(text) else Range()
+
+
+def _find_trip(text: str) -> Basis | None:
+    """Return the kind of ticket that the text is about, or None. An amount "per one-way ticket" is not one."""
+    if re.search(r"[$%]|\d times", text):
+        return None
+    is_one_way = bool(_ONE_WAY_ONLY.search(text))
+    is_return = bool(_RETURN_ONLY.search(text))
+    return None if is_one_way == is_return else "one_way" if is_one_way else "round_trip"
 
 
 def merge_scopes(inner: ParsedScope, outer: ParsedScope) -> ParsedScope:
@@ -151,19 +197,11 @@ def find_distance(text: str) -> Range:
     return Range()
 
 
-def _find_term_hours(text: str, vocabulary: Vocabulary) -> Range:
-    spans = [term.hours for name, term in vocabulary.terms.items() if _names_term(text, name)]
-    return next((span for span in spans if not span.is_open), Range())
-
-
-def _find_term_distance(text: str, vocabulary: Vocabulary) -> Range:
-    spans = [term.distance_km for name, term in vocabulary.terms.items() if _names_term(text, name)]
-    return next((span for span in spans if not span.is_open), Range())
-
-
 def _names_term(text: str, name: str) -> bool:
+    """Return True if the text names the term. A word that is not a usual one for trips needs its capital."""
     pattern = re.escape(name).replace(r"\-", "[- ]?").replace(r"\ ", "[- ]?")
-    return bool(re.search(rf"(?<!ultra[- ])\b{pattern}s?\b", text, re.IGNORECASE))
+    found = re.search(rf"(?<!ultra[- ])(?<![\w-]){pattern}s?\b(?! (?:sos|roaming|partner))", text, re.IGNORECASE)
+    return found is not None and (bool(_USUAL_TERM.search(name)) or found[0][:1].isupper())
 
 
 def _find_departure(text: str) -> Range:

@@ -19,8 +19,8 @@ from tripcortex.domain.policy_rules.extraction.fares import FARE_WORDS, NOT_A_FA
 from tripcortex.domain.policy_rules.extraction.notices import _AHEAD as AHEAD
 from tripcortex.domain.policy_rules.extraction.route_scopes import OTHER_ROUTES
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, find_days, merge_scopes, parse_scope
-from tripcortex.domain.policy_rules.extraction.vocabulary import is_title
-from tripcortex.domain.policy_rules.extraction.wording import find_cabins, normalize
+from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, is_title, normalize_document
+from tripcortex.domain.policy_rules.extraction.wording import find_cabins
 from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, RoutePattern, RuleScope
 from tripcortex.model.entities import Cabin
@@ -53,10 +53,11 @@ _TO_HEADER: Final = re.compile(r"^\W*(?:to|destination|arrival|end)\b", re.I)
 _CAP_LEAD: Final = re.compile(r"\b(?:caps?|ceilings?|limits?|maxim\w+|fares?|allowances?|amounts?)\b", re.I)
 _EMPTY: Final = re.compile(r"^[\s–—\-/.]*$|^n/?a$", re.IGNORECASE)
 _NO: Final = re.compile(
-    r"^\W*(?:no|not (?:permitted|allowed|available|authori[sz]ed)|never|prohibited|forbidden|✗|✘|x|×|❌)\b"
+    r"^\W*(?:no|none|not (?:permitted|allowed|available|authori[sz]ed)|never|prohibited|forbidden|✗|✘|x|×|❌)\b"
     r"|^\W*[✗✘×❌]",
     re.I,
 )
+_ANY: Final = re.compile("")
 _YES: Final = re.compile(r"^\W*(?:yes|permitted|allowed|ok|available|✓|✔|✅)\b|^\W*[✓✔✅]", re.I)
 
 
@@ -72,15 +73,16 @@ class Column:
 
 def extract_table_rules(table: Sentence, rows: Sequence[Sequence[str]]) -> Iterator[PolicyRule]:
     """Yield the rules of a table with a header. `table` has the caption as `about`."""
-    header = [normalize(cell, is_cell=True) for cell in rows[0]]
+    header = [normalize_document(cell, table.vocabulary, is_cell=True) for cell in rows[0]]
     body = [
-        [normalize(cell, is_cell=True) for cell in row] + [""] * (len(header) - len(row)) for row in rows[1:]
+        [normalize_document(cell, table.vocabulary, is_cell=True) for cell in row] + [""] * (len(header) - len(row)) for row in rows[1:]
     ]
     is_pair = any(_FROM_HEADER.search(each) for each in header) and any(
         _TO_HEADER.search(each) for each in header
     )
+    has_row_cabins = sum(bool(find_cabins(row[0])) for row in body) * 2 > len(body)
     columns = [
-        _classify(header[at], [row[at] for row in body], at, table, is_pair=is_pair)
+        _classify(header[at], [row[at] for row in body], at, table, is_pair=is_pair, has_row_cabins=has_row_cabins)
         for at in range(len(header))
     ]
     if not _is_about_flights(table, columns, body):
@@ -112,7 +114,14 @@ def _is_about_flights(table: Sentence, columns: Sequence[Column], body: Sequence
     return has_cabins or not (NOT_A_FARE.search(words) and not FARE_WORDS.search(own))
 
 
-def _classify(header: str, cells: list[str], at: int, table: Sentence, *, is_pair: bool) -> Column:
+def _is_outcome(cell: str) -> bool:
+    """Return True if a cell says yes, no, or who approves."""
+    return bool(_NO.match(cell) or _YES.match(cell) or find_approval(cell, is_value=True))
+
+
+def _classify(
+    header: str, cells: list[str], at: int, table: Sentence, *, is_pair: bool, has_row_cabins: bool
+) -> Column:
     """Return the column with its kind: scope, level, amount, cabin, days, approval, remark."""
     filled = [cell for cell in cells if cell and not _EMPTY.match(cell)]
     scope = parse_scope(header, table.vocabulary) if at else ParsedScope(RuleScope())
@@ -132,12 +141,7 @@ def _classify(header: str, cells: list[str], at: int, table: Sentence, *, is_pai
         kind = "amount"
     elif at and sum(1 for cell in filled if find_cabins(cell)) * 2 > len(filled):
         kind = "cabin"
-    elif (
-        at
-        and cabins
-        and filled
-        and all(_NO.match(c) or _YES.match(c) or find_approval(c, is_value=True) for c in filled)
-    ):
+    elif at and filled and all(_is_outcome(cell) for cell in filled) and (cabins or has_row_cabins):
         kind = "cabin_matrix"
     elif (
         at
@@ -251,10 +255,11 @@ class _Row:
         ):
             return
         own = tuple(find_cabins(" ".join(self._texts("scope"))))
-        cabins = column.cabins or own or tuple(find_cabins(_get_cap_lead(self.sentence.block.lead)))
+        cabins = column.cabins or own or tuple(find_cabins(_get_cap_lead(self.sentence.block.lead, self.sentence.vocabulary)))
         approval = self._find_approval(_EXCEED_HEADER) or self._find_approval(_APPROVAL_HEADER)
+        usd = Decimal(amount[1])
         yield build_rule(
-            self.sentence, Effect.fare_cap, scope, amount_usd=Decimal(amount[1]),
+            self.sentence, Effect.fare_cap, scope, amount_usd=usd if "$" in cell else self.sentence.vocabulary.money.convert_bare(usd),
             basis=find_basis(cell) or find_basis(column.header) or find_basis(" ".join(self._texts("scope")))
             or find_basis(self.sentence.about) or self.sentence.vocabulary.basis,
             one_way_percent=self.sentence.vocabulary.one_way_percent,
@@ -282,18 +287,24 @@ class _Row:
 
     def _read_matrix(self, column: Column, cell: str, scope: ParsedScope) -> Iterator[PolicyRule]:
         """Yield what the cabin of the header needs: yes, no, or an approval."""
+        cabins = column.cabins or tuple(find_cabins(" ".join(self._texts("scope"))))
+        if cabins == (Cabin.economy,) and not _NO.match(cell):
+            yield build_rule(self.sentence, Effect.max_cabin, scope, cabin=Cabin.economy)
+        cabins = tuple(each for each in cabins if each is not Cabin.economy)
+        if not cabins:
+            return
         approval = find_approval(cell, is_value=True)
         approvers: tuple[str, ...] = ()
-        if _NO.match(cell):
+        if _NO.match(cell) and not (approval and approval.outcome is Outcome.approval):
             outcome = Outcome.forbidden
         elif approval and approval.outcome is Outcome.approval and not _YES.match(cell):
             outcome, approvers = Outcome.approval, approval.approvers
         else:
-            yield build_rule(self.sentence, Effect.max_cabin, scope, cabin=column.cabins[-1])
+            yield build_rule(self.sentence, Effect.max_cabin, scope, cabin=cabins[-1])
             return
         yield build_rule(
-            self.sentence, Effect.cabin_outcome, scope, cabin=column.cabins[0], outcome=outcome,
-            approvers=approvers, scope_values={"cabins": column.cabins},
+            self.sentence, Effect.cabin_outcome, scope, cabin=cabins[0], outcome=outcome,
+            approvers=approvers, scope_values={"cabins": cabins},
         )  # fmt: skip
 
     def _read_days(self, column: Column, cell: str, scope: ParsedScope) -> Iterator[PolicyRule]:
@@ -310,7 +321,7 @@ class _Row:
         low = span.low if span.low is not None else Decimal(bare[1]) if bare and span.is_open else None
         if low is None:
             return
-        late = self._find_approval(_LATE_HEADER) or self._find_approval(_APPROVAL_HEADER)
+        late = self._find_approval(_LATE_HEADER) or self._find_approval(_APPROVAL_HEADER) or self._find_approval(_ANY)
         yield build_rule(
             self.sentence, Effect.notice, scope, days=int(low), outcome=Outcome.approval,
             approvers=late.approvers if late and late.outcome is Outcome.approval else (),
@@ -344,9 +355,9 @@ class _Row:
         return [cell for column, cell in zip(self.columns, self.cells, strict=False) if column.kind == kind]
 
 
-def _get_cap_lead(lead: str) -> str:
+def _get_cap_lead(lead: str, vocabulary: Vocabulary) -> str:
     """Return the normalized lead of a table if it introduces caps ("ceilings for an economy seat")."""
-    return normalize(lead) if _CAP_LEAD.search(lead) else ""
+    return normalize_document(lead, vocabulary) if _CAP_LEAD.search(lead) else ""
 
 
 def _drop_routes(parsed: ParsedScope) -> ParsedScope:
