@@ -165,11 +165,14 @@ def _is_specific(rule: PolicyRule) -> bool:
 def drop_general(rules: Sequence[tuple[PolicyRule, Match]]) -> list[PolicyRule]:
     """Return the rules without those of which a certain one with a narrower scope is the exception."""
     certain = [rule for rule, match in rules if match is Match.within]
-    return [
-        rule
-        for rule, _ in rules
-        if not any(is_narrower(_get_bare_scope(other), _get_bare_scope(rule)) for other in certain)
-    ]
+    return [rule for rule, _ in rules if not any(_replaces(other, rule) for other in certain)]
+
+
+def _replaces(rule: PolicyRule, other: PolicyRule) -> bool:
+    """Return True if the first rule is an exception of the second one."""
+    if rule.is_exception and rule is not other and rule.section == other.section:
+        return not other.is_exception
+    return is_narrower(_get_bare_scope(rule), _get_bare_scope(other))
 
 
 def _get_bare_scope(rule: PolicyRule) -> RuleScope:
@@ -194,20 +197,19 @@ def judge_cabin(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
         # The standard cabin is what counts where nothing else is said of the cabin of the trip.
         below = [(rule, match) for rule, match in below if not is_standard(rule)]
         stated = [(rule, match) for rule, match in stated if not _is_rest(rule)] or stated
-    left = drop_general([*stated, *granting, *below])
     text = f"{_to_words(cabin).capitalize()} is above what the policy allows."
     remedy = f"book {_to_words(_get_allowed(limits))}"
+    left = drop_general([*stated, *granting])
     explicit = [rule for rule in left if rule.effect is Effect.cabin_outcome]
     for outcome in (Outcome.forbidden, Outcome.approval):
         strict = [rule for rule in explicit if rule.outcome is outcome]
         if strict:
             return Subject("cabin", _build_breaches(Reason.cabin_above_policy, strict, text, remedy), tuple(strict))
-    limiting = [rule for rule in left if rule.effect is Effect.max_cabin and not _permits(rule, cabin)]
+    limiting = [rule for rule in drop_general([*granting, *below]) if not _permits(rule, cabin)]
     if limiting:
         breaches = _build_breaches(Reason.cabin_above_policy, limiting, text, remedy)
         return Subject("cabin", breaches, tuple(limiting))
-    is_permitted = any(rule.effect is Effect.cabin_outcome or _permits(rule, cabin) for rule in left)
-    return _cover("cabin", (), tuple(left), is_permitted)
+    return _cover("cabin", (), tuple(left), is_covered=bool(granting))
 
 
 def is_standard(rule: PolicyRule) -> bool:
@@ -238,6 +240,8 @@ def judge_fare(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     if price is None:
         return Subject("fare")
     caps = list_caps(rules, facts)
+    waived = [rule for rule, match in caps if rule.is_exception and match is Match.within]
+    caps = [(rule, match) for rule, match in caps if not any(_replaces(each, rule) for each in waived)]
     covering = [rule for rule, match in caps if match is Match.within]
     exceeded = [rule for rule, _ in caps if price > get_limit(rule, facts)]
     if not exceeded:
@@ -327,7 +331,7 @@ def _find_tiers(
         (rule, match)
         for rule, match in select(rules, facts, Effect.overage)
         if (rule.over_percent is None or percent in rule.over_percent)
-        and (rule.over_usd is None or over in rule.over_usd)
+        and (rule.over_usd is None or over / (2 if rule.basis == "one_way" and facts.is_return else 1) in rule.over_usd)
     ]
 
 
@@ -356,8 +360,9 @@ def judge_notice(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     """Return a breach if the trip is booked too late; a tier of days names its own approvers."""
     known = select(rules, facts, Effect.notice)
     covering = [rule for rule, match in known if match is Match.within]
-    missed = [rule for rule, _ in known if rule.days is not None and facts.notice_days < rule.days]
-    stated = [(rule, match) for rule, match in known if rule.days is None]
+    left = drop_general(known) if any(rule.is_exception for rule in covering) else [rule for rule, _ in known]
+    missed = [rule for rule in left if rule.days is not None and facts.notice_days < rule.days]
+    stated = [(rule, match) for rule, match in known if rule.days is None and rule in left]
     is_adding = any(_ADDS.search(rule.quote) for rule, _ in stated)
     tiers = [rule for rule, _ in stated] if is_adding else drop_general(stated)
     tiers = [rule for rule in tiers if rule.outcome is not Outcome.allowed]

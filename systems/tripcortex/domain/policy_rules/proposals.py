@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import is_refusal
-from tripcortex.domain.policy_rules.extraction.cabins import NEGATION
 from tripcortex.domain.policy_rules.extraction.carriers import (
     extract_carrier_rules,
     find_carriers,
@@ -21,8 +20,9 @@ from tripcortex.domain.policy_rules.extraction.carriers import (
 from tripcortex.domain.policy_rules.extraction.completeness import find_gaps
 from tripcortex.domain.policy_rules.extraction.definitions import build_vocabulary
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence
-from tripcortex.domain.policy_rules.extraction.fares import NOT_A_FARE
+from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST, is_prohibition
 from tripcortex.domain.policy_rules.extraction.notices import find_later_approval, split_later
+from tripcortex.domain.policy_rules.extraction.references import join_reference
 from tripcortex.domain.policy_rules.extraction.scopes import (
     ParsedScope,
     find_flight_hours,
@@ -34,6 +34,7 @@ from tripcortex.domain.policy_rules.extraction.statements import Block, PolicyEn
 from tripcortex.domain.policy_rules.extraction.tables import extract_table_rules
 from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, normalize_document
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK
+from tripcortex.domain.policy_rules.extraction.whole_trips import find_exemption
 from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import (
     OTHER_NOTE,
@@ -108,13 +109,6 @@ _NOTHING_ELSE: Final = re.compile(
     r"\bnothing (?:else|above|better|higher)\b|\bno (?:other|higher|better) (?:class|cabin)", re.I
 )
 _TOPIC: Final = re.compile(r"^@[EPBF]: ")
-_EXEMPT: Final = re.compile(
-    r"\bexempt(?:ed)? from (?:this|the|that) (?:approval|requirement|rule)"
-    r"|\b(?:this|that|the) (?:approval|requirement|rule)? ?(?:does|is|do|are) not (?:apply|required|needed"
-    r"|necessary)\b"
-    r"|^(?:this|it|that) (?:does|do) not apply to\b",
-    re.IGNORECASE,
-)
 _NUMBERING: Final = re.compile(
     r"^(?:[A-Z]\d{1,2}\.|\d+(?:\.\d+)+\.?|\d+[.)]|[A-Z][.-]\d+(?:\.\d+)*\.?|\([a-z0-9]\))\s+(?=\S)"
 )
@@ -161,8 +155,11 @@ class _Reader:
             self._add(extract_carrier_rules(self._build_sentence(block.text, block)))
             return
         label, question = ParsedScope(RuleScope()), ""
+        before: Sentence | None = None
         for at, original in enumerate(block.sentences):
             sentence = self._build_sentence(original, block)
+            plain, sentence = sentence, join_reference(sentence, before)
+            before = plain
             sentence = replace(sentence, outer=merge_scopes(label, sentence.outer))
             if at == 0 and len(block.sentences) > 1 and _is_label(sentence.text):
                 # "Zone 2." in front of sentences restricts all of them.
@@ -182,6 +179,8 @@ class _Reader:
             mark = CABIN_MARK.match(sentence.text)
             topic = topic or (mark[0] if mark else "")
             sentence = self._exclude_named_levels(sentence)
+            if self.vocabulary.is_definition(sentence.text):
+                continue
             later, rest = split_later(sentence.text)
             is_completed = self._complete_earlier(sentence.with_text(later))
             if is_completed and rest:
@@ -267,13 +266,17 @@ class _Reader:
                 if not self.rules[index].approvers:
                     self._update(index, {"outcome": later[0], "approvers": later[1]}, sentence)
             return True
-        if _EXEMPT.search(sentence.text) and self._exempt(sentence):
+        before = [rule.effect for rule in self.rules if rule.section == sentence.block.section]
+        exemption = find_exemption(sentence, before[-1] if before else None)
+        if exemption is not None:
+            self.rules.append(exemption)
             return True
         if self._limit_cabins(sentence):
             return True
         other = find_other_carriers_outcome(sentence)
         if other is not None and self.preferred:
-            for index in self.preferred:
+            scope = sentence.parse_scope().scope
+            for index in (each for each in self.preferred if _overlaps(self.rules[each].scope, scope)):
                 self._update(index, {"outcome": other[0], "approvers": other[1]}, sentence)
             return True
         return False
@@ -285,7 +288,7 @@ class _Reader:
             return False
         approval = sentence.find_approval()
         is_needed = approval is not None and approval.outcome is Outcome.approval
-        if not is_needed and not (NEGATION.search(text) or _NOTHING_ELSE.search(text)):
+        if not is_needed and not (is_prohibition(text) or _NOTHING_ELSE.search(text)):
             return False
         scope = merge_scopes(sentence.parse_scope(text), sentence.outer).scope
         outcome = Outcome.approval if is_needed and not is_refusal(text) else Outcome.forbidden
@@ -300,23 +303,6 @@ class _Reader:
             approvers = approval.approvers if approval and outcome is Outcome.approval else ()
             self._update(index, {"outcome": outcome, "approvers": approvers}, sentence)
         return bool(found)
-
-    def _exempt(self, sentence: Sentence) -> bool:
-        """Exclude the routes that a sentence exempts from the approval of the sentence before it."""
-        scope = sentence.parse_scope()
-        last = self.rules[-1] if self.rules else None
-        is_plain = (
-            last is not None and last.effect is Effect.trip_outcome and last.section == sentence.block.section
-        )
-        if last is None or not is_plain or not scope.scope.routes or scope.problem:
-            return False
-        excepted = (*last.scope.except_routes, *scope.scope.routes)
-        self._update(
-            len(self.rules) - 1,
-            {"scope": last.scope.model_copy(update={"except_routes": excepted})},
-            sentence,
-        )
-        return True
 
     def _update(self, index: int, values: dict[str, object], sentence: Sentence) -> None:
         rule = self.rules[index]
@@ -406,7 +392,7 @@ def _is_other_topic(block: Block, sentence: Sentence) -> bool:
     )
     return (
         is_other
-        and not (is_own and not NOT_A_FARE.search(sentence.text))
+        and not (is_own and not OTHER_COST.search(sentence.text))
         and not CABIN_MARK.search(sentence.text)
     )
 

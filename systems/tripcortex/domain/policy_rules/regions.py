@@ -223,7 +223,7 @@ def _find_tokens(words: str) -> tuple[str, ...]:
     name = words.casefold()
     token = _load_names().get(name)
     if token is not None:
-        return (token,) if token.islower() or words[0].isupper() else ()
+        return (token,) if token.islower() or not words[0].islower() else ()
     return _load_city_airports().get(name, ()) if words[0].isupper() else ()
 
 

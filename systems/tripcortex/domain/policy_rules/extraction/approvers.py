@@ -39,9 +39,10 @@ _VERB: Final = re.compile(
     re.IGNORECASE,
 )
 _NOT_NEEDED: Final = re.compile(
-    r"\bno (?:further |additional |prior |pre-?|special |manager |other |human )*(?:approvals?"
-    r"|authori[sz]ation|sign-?off|permission)"
-    r"|\bwithout (?:any |further |additional |prior |special |needing |asking|manager )*(?:approvals?"
+    r"\bno (?:\w+ ){0,3}?(?:approvals?|consent|agreement|clearance|signatures?"
+    r"|authori[sz]ation|sign-?off|permission)\b(?! (?:from|by|can|may|helps?|will))"
+    r"|\bnobody'?s (?:permission|approval|consent|signature)|\bnot need (?:any(?:one|body)'s) \w+|\b(?:nobody|no one) (?:has to |needs to )?signs?\b"
+    r"|\bwithout (?:\w+ ){0,3}?(?:approvals?|consent|agreement|clearance"
     r"|authori[sz]ation|sign-?off"
     r"|permission|asking|anyone)"
     r"|\b(?:approvals?|authori[sz]ation|sign-?off|permission) (?:is|are) not (?:required|needed|necessary)"
@@ -140,12 +141,9 @@ def find_approvers(text: str) -> tuple[str, ...]:
 def drop_approvers(text: str) -> str:
     """Return the text without the roles that approve."""
     for part in re.split(r"(?<=[.;])\s", text):
-        verbs = list(_VERB.finditer(part))
-        spans = [
-            (start, end)
-            for start, end, _ in _iter_roles(part)
-            if any(_is_next_to(part, start, end, verb) for verb in verbs)
-        ]
+        verbs = [*_VERB.finditer(part), *_WEAK_VERB.finditer(part)]
+        named = (each for verb in verbs for each in _find_named(part, verb))
+        spans = sorted({(start, end) for start, end, _ in (*_find_adjacent(part, verbs, is_value=False), *named)})
         shown = part
         for start, end in reversed(spans):
             shown = f"{shown[:start]}{' ' * (end - start)}{shown[end:]}"

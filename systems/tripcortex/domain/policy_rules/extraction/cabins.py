@@ -11,6 +11,7 @@ from typing import Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import find_approval, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
+from tripcortex.domain.policy_rules.extraction.lexicon import is_prohibition
 from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, parse_scope
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, complement, find_cabins
@@ -28,18 +29,8 @@ _FLIGHT: Final = re.compile(
 _UPGRADE: Final = re.compile(
     r"\bupgrad|\b(?:own|personal) (?:miles|points|money|funds|expense)", re.IGNORECASE
 )
-NEGATION: Final = re.compile(
-    r"\bnot\b|\bnever\b|\bcannot\b|\bprohibit|\bforbidden\b|\bexcluded\b|\bno one\b|\bnobody\b"
-    r"|\bunavailable\b"
-    r"|\bneither\b|\bnor\b|\bdisallow|\bbanned\b|\bunallowable\b|\bnon-reimbursable|: no\W*$|: no\b(?= @)"
-    r"|^no\b|\bno (?=@"
-    r"|\w+ class|other)"
-    r"|\bunder no circumstances|\bin no case\b|\bnot a thing\b|\bdeclined\b|\bruled out\b|\boff[- ]limits\b"
-    r"|\brefused\b",
-    re.IGNORECASE,
-)
 _UNLESS: Final = re.compile(
-    r"\b(?:with (?:one|1|a|an|the)(?: single| only)? exception|unless|except(?:ing)?(?: for| where| when"
+    r"\b(?:with (?:one|1|a|an|the)(?: single| only)? exception|unless|save that|except(?:ing)?(?: for| where| when"
     r"| if| on)?|without|other than (?=with|by|on|for|in"
     r"|where|when)|until"
     r"|save (?:for|where|when|with))\b",
@@ -68,7 +59,7 @@ _STANDARD: Final = re.compile(
     re.IGNORECASE,
 )
 _ABOVE: Final = re.compile(
-    r"\b(?:other than|above|higher than|better than|any(?:thing)? (?:class )?(?:above|beyond|higher)"
+    r"\b(?:other than|above|higher than|better than|anything but|nothing but|anything except|any (?:class|cabin) but|any(?:thing)? (?:class )?(?:above|beyond|higher)"
     r"|beyond)(?: the)? (?=@)",
     re.IGNORECASE,
 )
@@ -126,7 +117,7 @@ def extract_cabin_rules(sentence: Sentence, remembered: Range) -> Iterator[Polic
         yield build_rule(sentence, Effect.max_cabin, ParsedScope(RuleScope()), cabin=Cabin.economy)
         whole = f"{turned['allowed']} when {turned['condition']}"
     for clause in _split_clauses(whole):
-        if _UPGRADE.search(clause) or (_NOT_RULES.search(clause) and not NEGATION.search(clause)):
+        if _UPGRADE.search(clause) or (_NOT_RULES.search(clause) and not is_prohibition(clause)):
             continue
         yield from _read_clause(sentence.with_text(clause), remembered)
 
@@ -136,7 +127,7 @@ def _split_clauses(text: str) -> list[str]:
     clauses: list[str] = []
     for part in _CLAUSE.split(text):
         has_verb = bool(
-            _GRANT.search(part) or NEGATION.search(part) or _STANDARD.search(part) or find_approval(part)
+            _GRANT.search(part) or is_prohibition(part) or _STANDARD.search(part) or find_approval(part)
         )
         if clauses and not (CABIN_MARK.search(part) and has_verb and _is_whole(clauses[-1])):
             clauses[-1] = f"{clauses[-1]}, {part}"
@@ -148,7 +139,7 @@ def _split_clauses(text: str) -> list[str]:
 def _is_whole(clause: str) -> bool:
     """Return True if a clause has a cabin and says something about it."""
     says = (
-        _GRANT.search(clause) or NEGATION.search(clause) or _STANDARD.search(clause) or find_approval(clause)
+        _GRANT.search(clause) or is_prohibition(clause) or _STANDARD.search(clause) or find_approval(clause)
     )
     return bool(CABIN_MARK.search(clause) and (says or re.search(r"@[EPBF] for\b", clause)))
 
@@ -158,7 +149,7 @@ def _read_clause(clause: Sentence, remembered: Range) -> Iterator[PolicyRule]:
     text = clause.text
     named = find_cabins(text)
     scope = _parse_clause_scope(clause, remembered)
-    if NEGATION.search(_find_core(text)) and not _is_waiver(text):
+    if is_prohibition(_find_core(text)) and not _is_waiver(text):
         yield from _read_prohibition(clause, named, scope)
         return
     approval = clause.find_approval()
@@ -200,7 +191,7 @@ def _is_waiver(text: str) -> bool:
         r"|\bwithout [\w ]*(?:approval|asking)",
         " ", text, flags=re.IGNORECASE,
     )  # fmt: skip
-    return approval is not None and approval.outcome is Outcome.allowed and not NEGATION.search(rest)
+    return approval is not None and approval.outcome is Outcome.allowed and not is_prohibition(rest)
 
 
 def _parse_clause_scope(clause: Sentence, remembered: Range) -> ParsedScope:

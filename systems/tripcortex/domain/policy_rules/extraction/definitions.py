@@ -133,8 +133,19 @@ def build_vocabulary(blocks: Sequence[Block]) -> Vocabulary:
         basis=_find_basis(texts),
         one_way_percent=_find_one_way_part(texts),
         carriers=dict(_find_carrier_terms(blocks)),
-        aliases=dict(_find_aliases(definitions, terms)),
+        aliases=(aliases := dict(_find_aliases(definitions, terms))),
+        defined=frozenset(each.body for each in definitions if _is_used(each, terms, aliases, levels)),
     )
+
+
+def _is_used(
+    each: Definition, terms: dict[str, RuleScope], aliases: dict[str, str], levels: tuple[tuple[str, ...], ...]
+) -> bool:
+    """Return True if the definition gave the document a word, so that its sentence or row is not a rule."""
+    name = each.name.casefold()
+    is_level = any(normalize_level(each.name) == group[0] and len(group) > 1 for group in levels)
+    is_word = name in terms or each.name in aliases or name in aliases or is_level
+    return is_word and not _RULE_WORDS.search(each.body)
 
 
 # --- definitions --------------------------------------------------------------------------------------------

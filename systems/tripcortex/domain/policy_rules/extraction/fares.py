@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import Approval, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
+from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST
 from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, parse_scope
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, find_cabins, find_range
@@ -20,22 +21,6 @@ from tripcortex.domain.policy_rules.rules import Basis, Effect, Outcome, PolicyR
 FARE_WORDS: Final = re.compile(
     r"\b(?:air)?fares?\b|\btickets?\b|\bflights?\b|\bair ?travel\b|\bairfare|\bair\b|\b(?:fare )?(?:cap"
     r"|ceiling)s?\b",
-    re.IGNORECASE,
-)
-NOT_A_FARE: Final = re.compile(
-    r"\bhotels?\b|\blodging\b|\b(?:per|a|each) night\b|\bnightly\b|\bmeals?\b|\bper diem\b|\breceipts?\b"
-    r"|\brental|\bcars?\b"
-    r"|\btaxi|\b(?:change|cancellation|service|booking|agency|baggage|bag|seat|wi-?fi|lounge|visa|parking"
-    r"|no-show) (?:fees?|charges?)"
-    r"|\bbag(?:s|gage)?\b|\bseats? (?:selection|fee|charge|upgrade)|\bchoosing a seat|\bmileage\b"
-    r"|\binsurance\b|\btrains?\b"
-    r"|\brail\b|\bunused\b|\blost\b|\bstolen\b|\brefund|\bcompensat|\bvouchers?\b|\bgifts?\b|\bsav(?:e|es"
-    r"|ed|ing|ings)\b"
-    r"|\bcredit\b|\bper mile\b|\bper day\b|\ba day\b|\bdaily\b|\bwi-?fi\b|\blounge\b|\bparking\b"
-    r"|\bclient entertain|\bdinner"
-    r"|\bextra-legroom\b|\bupgrade|\bapartment|\baccommodation\b|\balcohol|\blaundry|\bper week\b|\btips?\b"
-    r"|\bgratuit|\bcash\b"
-    r"|\bbudget of the project|\bper person per\b|\bamtrak|\bvehicle",
     re.IGNORECASE,
 )
 _RELATIVE: Final = re.compile(
@@ -153,7 +138,7 @@ def extract_fare_rules(sentence: Sentence) -> Iterator[PolicyRule]:
 def read_adjustments(sentence: Sentence) -> Iterator[PolicyRule]:
     """Yield by how much a cap is higher for some cabins or routes, if the sentence plainly says so."""
     text = sentence.text
-    if not _CAP_WORDS.search(text) or NOT_A_FARE.search(text):
+    if not _CAP_WORDS.search(text) or OTHER_COST.search(text):
         return
     for found in _TIMES.finditer(text):
         yield _build_adjustment(sentence, ParsedScope(RuleScope()), found[1], percent=Decimal(found[2]) * 100)
@@ -185,10 +170,10 @@ def _build_adjustment(sentence: Sentence, scope: ParsedScope, marks: str, **valu
 def is_about_fares(sentence: Sentence) -> bool:
     """Return True if the amounts of the sentence are fares rather than other costs."""
     text = sentence.text
-    if not (_AMOUNT.search(text) or _FOREIGN.search(text)) or NOT_A_FARE.search(text):
+    if not (_AMOUNT.search(text) or _FOREIGN.search(text)) or OTHER_COST.search(text):
         return False
     is_fare = FARE_WORDS.search(text) or FARE_WORDS.search(sentence.about) or find_basis(text)
-    return bool(is_fare) and not (NOT_A_FARE.search(sentence.about) and not FARE_WORDS.search(text))
+    return bool(is_fare) and not (OTHER_COST.search(sentence.about) and not FARE_WORDS.search(text))
 
 
 def _split_clauses(text: str) -> list[str]:
@@ -250,8 +235,8 @@ def read_overage(sentence: Sentence) -> PolicyRule | None:
     is_over = (_OVER_CAP.search(text) and _CAP_WORDS.search(text)) or _OVER_CONTEXT.search(sentence.about)
     if (
         not is_over
-        or NOT_A_FARE.search(text)
-        or (NOT_A_FARE.search(sentence.about) and not FARE_WORDS.search(text))
+        or OTHER_COST.search(text)
+        or (OTHER_COST.search(sentence.about) and not FARE_WORDS.search(text))
     ):
         return None
     if not (FARE_WORDS.search(context) or _CAP_WORDS.search(context)) or re.search(
@@ -289,6 +274,7 @@ def read_overage(sentence: Sentence) -> PolicyRule | None:
         approvers=approval.approvers if approval else (),
         over_percent=percent,
         over_usd=usd,
+        basis=(find_basis(text) or find_basis(sentence.about)) if usd else None,
     )
 
 

@@ -44,6 +44,10 @@ _PLAIN: Final = frozenset(
     round-trip onward outbound inbound total exactly including include includes included e.g i.e such example
     case cases instead
     here there so nor ordinary add adds added increase increased increases raise raised table meaning real
+    separate proper consent sign-off signed sign group's hands crew colleagues themselves principle basically
+    authorisation authorization agreement apart miles kilometres kilometers km straight-line airport airports from
+    category categories tier tiers zone area haul rule free issued travelled either's leaves leaving wherever
+    scheduled journey's whatever distance distances elapsed nonetheless likewise already wish wishes like them
     separate proper apply applies applied usual higher rather even too themselves may
     """.split()
 )  # fmt: skip
@@ -61,8 +65,8 @@ def find_odd_words(text: str, vocabulary: Vocabulary) -> str:
     for start, end in spans:
         text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
     text = re.sub(r"@[EPBF]", " ", text)
-    for term in vocabulary.terms:
-        text = re.sub(re.escape(term), " ", text, flags=re.IGNORECASE)
+    for term in sorted(vocabulary.terms, key=len, reverse=True):
+        text = re.sub(rf"\b{re.escape(term)}s?\b", " ", text, flags=re.IGNORECASE)
     for unit in (HOURS, r" (?:statute |air )?miles?\b", r" (?:km|kilomet(?:er|re)s?)\b"):
         if found := find_range(text, unit):
             text = f"{text[: found[1]]} {text[found[2] :]}"

@@ -21,12 +21,12 @@ from tripcortex.domain.policy_rules.rules import RoutePattern
 
 _EXAMPLES: Final = re.compile(
     r"\((?:e\.?g\.?|for example|such as|for instance|i\.e\.)[^)]*\)|,? (?:e\.g\.|for example|such as"
-    r"|for instance)[^.;]*",
+    r"|for instance|think of|for orientation|in practice)[^.;]*",
     re.IGNORECASE,
 )
 _DOMESTIC: Final = re.compile(r"\bdomestic(?:ally)?\b|\bin-country\b|\bnational flights?\b", re.IGNORECASE)
 _INTERNATIONAL: Final = re.compile(
-    r"\binternational(?:ly)?\b|\bintl\b\.?|\bcross-border\b|\boverseas\b|\babroad\b|\bforeign (?:travel"
+    r"\binternational(?:ly)?\b|\bintl\b\.?|\bcross-border\b|\boverseas\b|\babroad\b|\bleav(?:es|ing) the (?:country|united states|us|uk|home country)\b|\bforeign (?:travel"
     r"|trips?|flights?|destinations?|journeys?)\b|\bnon-domestic\b",
     re.IGNORECASE,
 )

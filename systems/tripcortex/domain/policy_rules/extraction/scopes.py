@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
-from tripcortex.domain.policy_rules.extraction.level_scopes import find_levels
+from tripcortex.domain.policy_rules.extraction.level_scopes import find_level_spans, find_levels
 from tripcortex.domain.policy_rules.extraction.route_scopes import RouteScope, find_routes
 from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary
 from tripcortex.domain.policy_rules.extraction.wording import DAYS, HOURS, find_cabins, find_range
@@ -55,7 +55,7 @@ _HARMLESS: Final = re.compile(
     r"|relevant )*"
     r"(?:cap|ceiling|limit|budget|fare|allowance|maximum)|\bcap|\bceiling|\bavailable\b|\bpossible\b"
     r"|\bpractica"
-    r"|\bapprov|\bneeded\b|\bnecessary\b|\bappropriate\b|\brequired\b|\bauthori[sz]|\bas long as .* (?:cap"
+    r"|\bapprov|\bagree|\bconsent|\bneeded\b|\bnecessary\b|\bappropriate\b|\brequired\b|\bauthori[sz]|\bas long as .* (?:cap"
     r"|ceiling|limit)"
     r"|\bbook|\b@[EPBF] (?:only|class)?\W*$|^\W*(?:@[EPBF]|class|cabin|for (?:all|every)\b|in)?\W*$"
     r"|\bwithout asking",
@@ -109,7 +109,7 @@ def parse_scope(text: str, vocabulary: Vocabulary) -> ParsedScope:
         departs=_find_departure(text),
     )
     problem = "" if is_named else routes.problem
-    problem = problem or level_problem or _find_unknown_condition(text, scope)
+    problem = problem or level_problem or _find_unknown_condition(text, scope, vocabulary)
     return ParsedScope(scope, problem, routes.is_other and not is_named)
 
 
@@ -211,25 +211,29 @@ def _find_departure(text: str) -> Range:
     return Range()
 
 
-def _find_unknown_condition(text: str, scope: RuleScope) -> str:
+def _find_unknown_condition(text: str, scope: RuleScope, vocabulary: Vocabulary) -> str:
     """Return the words of a condition that no trip states, or an empty text."""
+    for start, end in find_level_spans(text, vocabulary):
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
     if found := _UNKNOWN_CONDITION.search(text):
         return found[0] if scope.departs.is_open or not _RED_EYE.search(found[0]) else ""
     for condition in _CONDITION.finditer(text):
         words = condition[1]
-        if _HARMLESS.search(words) or _states_scope(words):
+        if _HARMLESS.search(words) or _states_scope(words, vocabulary):
             continue
         return condition[0].strip()
     return ""
 
 
-def _states_scope(words: str) -> bool:
+def _states_scope(words: str, vocabulary: Vocabulary) -> bool:
     """Return True if a condition's words contain a part that the scope has."""
-    known = find_range(words, HOURS) or find_range(words, DAYS) or find_cabins(words)
+    known = find_range(words, HOURS) or find_range(words, DAYS) or find_cabins(words) or not find_nights(words).is_open
+    known = known or not find_distance(words).is_open
     return bool(
         known
-        or find_routes(words, Vocabulary()).is_stated
-        or find_levels(words, Vocabulary())[0]
+        or find_terms(words, vocabulary) != RuleScope()
+        or find_routes(words, vocabulary).is_stated
+        or find_levels(words, vocabulary)[0]
         or re.search(r"\b(?:short|medium|long)[- ]haul|\$\d|\d ?%|\bmiles\b|\bkm\b", words, re.IGNORECASE)
     )
 

@@ -12,10 +12,10 @@ from decimal import Decimal
 from typing import Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import Approval, find_approval
-from tripcortex.domain.policy_rules.extraction.cabins import NEGATION
 from tripcortex.domain.policy_rules.extraction.definitions import LEVEL_HEADER
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
-from tripcortex.domain.policy_rules.extraction.fares import FARE_WORDS, NOT_A_FARE, find_basis
+from tripcortex.domain.policy_rules.extraction.fares import FARE_WORDS, find_basis
+from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST, is_prohibition
 from tripcortex.domain.policy_rules.extraction.notices import _AHEAD as AHEAD
 from tripcortex.domain.policy_rules.extraction.route_scopes import OTHER_ROUTES
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, find_days, merge_scopes, parse_scope
@@ -81,14 +81,17 @@ def extract_table_rules(table: Sentence, rows: Sequence[Sequence[str]]) -> Itera
         _TO_HEADER.search(each) for each in header
     )
     has_row_cabins = sum(bool(find_cabins(row[0])) for row in body) * 2 > len(body)
+    lead = find_cabins(normalize_document(table.block.lead, table.vocabulary, is_cell=True))
     columns = [
-        _classify(header[at], [row[at] for row in body], at, table, is_pair=is_pair, has_row_cabins=has_row_cabins)
+        _classify(header[at], [row[at] for row in body], at, table, is_pair=is_pair, has_row_cabins=has_row_cabins, lead=lead)
         for at in range(len(header))
     ]
     if not _is_about_flights(table, columns, body):
         return
     group = f"{table.block.page}:{table.block.section}:{rows[0]}"
     for cells, row in zip(body, rows[1:], strict=True):
+        if len(cells) > 1 and table.vocabulary.is_definition(cells[1]):
+            continue
         quote = " | ".join(cell for cell in row if cell)
         yield from _Row(_with_row(table, quote, group), columns, cells).read()
 
@@ -104,14 +107,14 @@ def _is_about_flights(table: Sentence, columns: Sequence[Column], body: Sequence
     """Return False for tables of hotels, meals and other costs."""
     words = f"{table.about} {' '.join(column.header for column in columns)}"
     own = f"{' '.join(table.block.sections[-1:])} {' '.join(column.header for column in columns)}"
-    if NOT_A_FARE.search(own) and not re.search(
+    if OTHER_COST.search(own) and not re.search(
         r"\bflights?\b|\bair\b|\bfares?\b|\bcabin|\bround[- ]trip|\bone[- ]way|\beconomy\b",
         own,
         re.IGNORECASE,
     ):
         return False
     has_cabins = any(find_cabins(cell) for row in body for cell in row)
-    return has_cabins or not (NOT_A_FARE.search(words) and not FARE_WORDS.search(own))
+    return has_cabins or not (OTHER_COST.search(words) and not FARE_WORDS.search(own))
 
 
 def _is_outcome(cell: str) -> bool:
@@ -120,12 +123,15 @@ def _is_outcome(cell: str) -> bool:
 
 
 def _classify(
-    header: str, cells: list[str], at: int, table: Sentence, *, is_pair: bool, has_row_cabins: bool
+    header: str, cells: list[str], at: int, table: Sentence, *, is_pair: bool, has_row_cabins: bool, lead: list[Cabin]
 ) -> Column:
     """Return the column with its kind: scope, level, amount, cabin, days, approval, remark."""
     filled = [cell for cell in cells if cell and not _EMPTY.match(cell)]
     scope = parse_scope(header, table.vocabulary) if at else ParsedScope(RuleScope())
     cabins = tuple(find_cabins(header)) if at else ()
+    if at and not cabins and not has_row_cabins and filled and all(_is_outcome(cell) for cell in filled):
+        # "Business is regulated as follows:" in front of the table.
+        cabins = tuple(lead) if len(lead) == 1 else ()
 
     def most(test: re.Pattern[str]) -> bool:
         return bool(filled) and sum(1 for cell in filled if test.search(cell)) * 2 > len(filled)
@@ -281,7 +287,7 @@ class _Row:
                     approvers=approval.approvers, scope_values={"cabins": tuple(cabins)},
                 )  # fmt: skip
         free = [cabin for cabin in find_cabins(cell) if cabin not in conditional]
-        if free and not NEGATION.search(cell):
+        if free and not is_prohibition(cell):
             parsed = parse_scope(cell, self.sentence.vocabulary)
             yield build_rule(self.sentence, Effect.max_cabin, merge_scopes(parsed, scope), cabin=free[-1])
 

@@ -87,6 +87,12 @@ class Vocabulary:
     money: Money = field(default_factory=Money)
     aliases: Mapping[str, str] = field(default_factory=dict)
     extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The normalized bodies of the definitions: they are not rules.
+    defined: frozenset[str] = frozenset()
+
+    def is_definition(self, text: str) -> bool:
+        """Return True if the normalized text is a definition of the document."""
+        return any(text.endswith(body) for body in self.defined)
 
     def knows_order(self, names: Iterable[str]) -> bool:
         """Return True if the names are levels of which it is known whether ordinary employees have them."""

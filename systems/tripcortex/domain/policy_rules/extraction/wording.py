@@ -39,6 +39,9 @@ _NUMBER_WORD: Final = re.compile(
 _NOT_A_NUMBER: Final = re.compile(
     r"(?:no|any|every|some|each|this|that|the|which|either|as)[ -]$", re.IGNORECASE
 )
+_FRACTION: Final = re.compile(
+    r"\b(one|two|three|four|five|\d) and (a half|one[- ]half|half|a quarter|one[- ]quarter|three[- ]quarters?)\b", re.IGNORECASE
+)
 _UNITS: Final = r"(?:days?|weeks?|hours?|hrs?|h|%|per ?cent|months?|business|working|calendar|full|clear)\b"
 _CODES: Final = "|".join(sorted(CURRENCIES - {"USD", "ALL", "TOP"}))
 _REPLACEMENTS: Final = tuple(
@@ -158,7 +161,8 @@ NUMBER: Final = r"(\d+(?:\.\d+)?)"
 
 def normalize(text: str, *, is_cell: bool = False) -> str:
     """Return the text in its normalized form. In a cell of a table a bare "Business" is a cabin."""
-    text = _replace_number_words(text.replace("\xa0", " ").replace("**", ""))
+    text = _FRACTION.sub(_to_fraction, text.replace("\xa0", " ").replace("**", ""))
+    text = _replace_number_words(text)
     text = _LABEL_LIST.sub(_repeat_label, text)
     for pattern, replacement in _REPLACEMENTS:
         text = pattern.sub(replacement, text)
@@ -169,6 +173,12 @@ def normalize(text: str, *, is_cell: bool = False) -> str:
     for pattern, mark in (*_CABIN_WORDS, *(_CELL_CABINS if is_cell else ())):
         text = pattern.sub(mark, text)
     return text.strip()
+
+
+def _to_fraction(found: re.Match[str]) -> str:
+    whole = str(_ONES.index(found[1].lower())) if found[1].lower() in _ONES else found[1]
+    part = {"half": "5", "a half": "5", "one half": "5", "quarter": "25", "a quarter": "25", "one quarter": "25"}
+    return f"{whole}.{part.get(found[2].lower().replace('-', ' '), '75')}"
 
 
 def find_cabins(text: str) -> list[Cabin]:

@@ -1,0 +1,68 @@
+"""Joins a sentence with the one before it where it refers to it: "these four cities", "they are: …", "may do so"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from tripcortex.domain.policy_rules.extraction.carriers import find_carriers
+from tripcortex.domain.policy_rules.extraction.drafts import Sentence
+from tripcortex.domain.policy_rules.extraction.lexicon import is_prohibition
+from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, merge_scopes
+from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK
+from tripcortex.domain.policy_rules.regions import find_places
+from tripcortex.domain.policy_rules.rules import RoutePattern, RuleScope
+
+_THESE_PLACES: Final = re.compile(
+    r"\b(?:these|those|the same|such) (?:\d+ )?(?:cities|airports|places|towns|countries|destinations|routes)\b", re.IGNORECASE
+)
+_LISTING: Final = re.compile(
+    r"^(?:(?:for this purpose|currently|at (?:the time of issue|this moment|present)),? )?(?:these|they|those|such)\b[^.;:]{0,30}?\b(?:are|include\w*)\b",
+    re.IGNORECASE,
+)
+_DO_SO: Final = re.compile(
+    r"\b(?:do(?:es)? so|book (?:it|them|one)|pay (?:it|for it|them)|fly it|use (?:it|them)|on (?:those|these) (?:same )?(?:flights|trips|routes)"
+    r"|(?:it|this|that) (?:requires?|needs?|is|may|must|can)|it (?:over|under|above|below|on|in|at))\b",
+    re.IGNORECASE,
+)
+_SAME_FLIGHTS: Final = re.compile(r"\b(?:these|those) (?:same )?(?:flights|trips|routes|sectors|journeys)\b", re.IGNORECASE)
+
+
+def join_reference(sentence: Sentence, before: Sentence | None) -> Sentence:
+    """Return the sentence with what it refers to in the sentence before it; unchanged if it refers to nothing."""
+    if before is None:
+        return sentence
+    text = sentence.text
+    if _THESE_PLACES.search(text) and not find_places(text):
+        tokens = tuple(token for place in find_places(before.text) for token in place.tokens)
+        is_between = bool(re.search(r"\bbetween\b|\bamong\b|\bwithin\b", text, re.IGNORECASE))
+        route = RoutePattern(one=tokens if is_between else (), other=tokens)
+        scope = ParsedScope(RuleScope(routes=(route,))) if tokens else ParsedScope(RuleScope())
+        return replace(sentence, outer=merge_scopes(scope, sentence.outer))
+    if _LISTING.match(text) and (find_places(text) or find_carriers(text)):
+        is_own = find_places(before.text) or find_carriers(before.text)
+        return sentence if is_own else _join_texts(before, sentence)
+    has_cabin = CABIN_MARK.search(before.text) and not CABIN_MARK.search(text)
+    if has_cabin and _DO_SO.search(text):
+        return _carry_cabin(sentence, before)
+    return sentence
+
+
+def _join_texts(before: Sentence, sentence: Sentence) -> Sentence:
+    """Return one sentence of both: the first says what holds, the second for which places or airlines."""
+    if not (is_prohibition(before.text) or before.find_approval()):
+        return sentence
+    text = f"{before.text.rstrip('.')}: {sentence.text}"
+    return replace(sentence, text=text, quote=f"{before.quote} {sentence.quote}", about=before.about)
+
+
+def _carry_cabin(sentence: Sentence, before: Sentence) -> Sentence:
+    """Return the sentence with the best cabin of the one before it, and with its trips but not its levels."""
+    mark = CABIN_MARK.findall(before.text)[-1]
+    scope = before.parse_scope().scope
+    carried = RuleScope(
+        routes=scope.routes, except_routes=scope.except_routes, hours=scope.hours, distance_km=scope.distance_km
+    )
+    outer = merge_scopes(sentence.outer, ParsedScope(carried))
+    return replace(sentence, text=f"{mark}: {sentence.text}", outer=outer)
