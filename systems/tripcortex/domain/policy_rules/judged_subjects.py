@@ -196,6 +196,9 @@ def judge_cabin(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     if any(match is Match.within for _, match in (*stated, *granting)):
         # The standard cabin is what counts where nothing else is said of the cabin of the trip.
         below = [(rule, match) for rule, match in below if not is_standard(rule)]
+        if granting:
+            # "Premium economy is permitted" does not limit what the policy says of business class.
+            below = [(rule, match) for rule, match in below if rule.outcome is Outcome.forbidden or rule.approvers]
         stated = [(rule, match) for rule, match in stated if not _is_rest(rule)] or stated
     text = f"{_to_words(cabin).capitalize()} is above what the policy allows."
     remedy = f"book {_to_words(_get_allowed(limits))}"

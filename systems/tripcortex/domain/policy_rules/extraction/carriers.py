@@ -35,7 +35,7 @@ _AIRLINE_WORD: Final = re.compile(
     re.IGNORECASE,
 )
 # "Iraqi Airways (IA)"
-_CODE: Final = re.compile(r"(?<=[a-z] )\(([A-Z][A-Z0-9]|[0-9][A-Z])\)")
+_CODE: Final = re.compile(r"(?<=[A-Za-z] )\(([A-Z][A-Z0-9]|[0-9][A-Z])\)")
 # Names that are also other words.
 _AMBIGUOUS: Final = frozenset(
     "american british swiss austrian turkish thai norwegian ethiopian malaysian alaska united delta spirit "
@@ -129,7 +129,7 @@ def _build(
 
 
 def _drop_carriers(text: str) -> str:
-    return _compile_names().sub(" ", text)
+    return _CODE.sub(" ", _compile_names().sub(" air ", text))
 
 
 @cache

@@ -89,6 +89,7 @@ _ORDINARY: Final = re.compile(
     r"|below|except)|\bnot (?:named|listed|mentioned) (?:below|above|elsewhere)|\bstandard\b|\ball (?:other )?(?:employees|staff)\b",
     re.IGNORECASE,
 )
+_HEADING_LABEL: Final = re.compile(r"^([A-Z]?\d+(?:\.\d+)*|[A-Z])[.): ]")
 _LEVEL_CODES: Final = re.compile(r"\b[A-Z]{1,3}\d{1,2}\b")
 _NOT_LEVELS: Final = frozenset("above below higher up over other all any include and the not".split())
 _CAP_BASIS: Final = re.compile(
@@ -159,6 +160,7 @@ def _find_definitions(blocks: Sequence[Block]) -> Iterator[Definition]:
             yield from _read_table(block, about)
         elif block.kind in ("item", "paragraph"):
             yield from _read_text(block, about)
+            yield from _read_list(block, about)
 
 
 def _read_table(block: Block, about: str) -> Iterator[Definition]:
@@ -182,6 +184,15 @@ def _read_text(block: Block, about: str) -> Iterator[Definition]:
                 body = found["body"] if "body" in found.re.groupindex else "all other trips"
                 yield Definition(found["name"].strip(" *_\"'"), body, about)
                 break
+
+
+def _read_list(block: Block, about: str) -> Iterator[Definition]:
+    """Yield the list of places that a numbered section consists of: "list G2"."""
+    label = _HEADING_LABEL.match(block.section or "")
+    places = find_places(block.text)
+    words = re.sub("|".join(re.escape(place.words) for place in places) or "$", " ", block.text)
+    if label and len(places) > 1 and not re.search(r"[a-z]{4,}", words):
+        yield Definition(f"list {label[1]}", normalize(block.text), about)
 
 
 def _drop_number(text: str) -> str:
@@ -382,7 +393,8 @@ def _find_aliases(
         roles = find_roles(each.body)
         if is_named and roles and is_about_approval(each.about) and not _RULE_WORDS.search(each.body):
             yield each.name, f"approval of the {' and '.join(roles)}"
-        if re.search(r"\b(?:in 1|in one|one|single) (?:direction|way)\b", each.body) and len(each.name.split()) == 1:
+        is_amount = _CAP_BASIS.match(each.name)
+        if not is_amount and re.search(r"\b(?:in 1|in one|one|single) (?:direction|way)\b", each.body) and len(each.name.split()) == 1:
             yield each.name.casefold(), "one way"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import Approval, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
-from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST
+from tripcortex.domain.policy_rules.extraction.lexicon import INCLUDED, OTHER_COST
 from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, parse_scope
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, find_cabins, find_range
@@ -169,11 +169,11 @@ def _build_adjustment(sentence: Sentence, scope: ParsedScope, marks: str, **valu
 
 def is_about_fares(sentence: Sentence) -> bool:
     """Return True if the amounts of the sentence are fares rather than other costs."""
-    text = sentence.text
+    text, about = INCLUDED.sub(" ", sentence.text), INCLUDED.sub(" ", sentence.about)
     if not (_AMOUNT.search(text) or _FOREIGN.search(text)) or OTHER_COST.search(text):
         return False
-    is_fare = FARE_WORDS.search(text) or FARE_WORDS.search(sentence.about) or find_basis(text)
-    return bool(is_fare) and not (OTHER_COST.search(sentence.about) and not FARE_WORDS.search(text))
+    is_fare = FARE_WORDS.search(text) or FARE_WORDS.search(about) or find_basis(text)
+    return bool(is_fare) and not (OTHER_COST.search(about) and not FARE_WORDS.search(text))
 
 
 def _split_clauses(text: str) -> list[str]:

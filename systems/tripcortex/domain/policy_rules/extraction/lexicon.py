@@ -15,11 +15,11 @@ _VERBS: Final = (
 )
 PROHIBITION: Final = re.compile(
     rf"\b(?:not|never|cannot|nobody|no (?:one|\w*body))\b(?:,? \w+){{0,4}}? (?:be )?(?:{_VERBS})\w*"
-    rf"|\bno (?:\w+ ){{0,3}}(?:travel\w*|trips?|flights?|journeys?|tickets?|bookings?|one|employee\w*|approv\w*)\b(?! (?:is|are) (?:needed|required|necessary))"
+    rf"|\bno (?:\w+ ){{0,3}}(?:travel\w*|trips?|flights?|journeys?|tickets?|bookings|one|employee\w*|approv\w*)\b(?! (?:is|are) (?:needed|required|necessary))"
     r"|\b(?:prohibit\w*|forbidden|banned|barred|excluded|vetoed|refused|rejected|declined|disallow\w*|unallowable"
     r"|non-reimbursable|non-refundable by|off[- ]limits|out of bounds|no-go|ruled out|embargo\w*|suspended|blacklisted|blocked"
-    r"|unavailable|impermissible|not permissible|closed to|never|must not|may not|shall not|will not|cannot"
-    r"|under no circumstances|in no case|do not|does not|is not|are not|steer clear|avoid(?:ed)?)\b"
+    r"|unavailable|impermissible|not permissible|closed to|never|must not|may not|shall not"
+    r"|under no circumstances|in no case|steer clear|avoid(?:ed)?)\b"
     r"|\bneither\b[^.;]*\b(?:may|can|is|are|be)\b"
     r"|^\W*no\b(?! (?:approv|need|limit|cap|ceiling|maximum|minimum|restriction|consent|further|separate|prefer))|: no\W*$|: no\b(?= @)",
     re.IGNORECASE,
@@ -63,6 +63,13 @@ REGARDLESS: Final = re.compile(
 # What no longer holds.
 OBSOLETE: Final = re.compile(
     r"\b(?:former(?:ly)?|no longer|previously|used to|extinguished|abolished|withdrawn|repealed|was (?:cancell?ed|dropped|lifted)|until 20\d\d)\b",
+    re.IGNORECASE,
+)
+# What an amount includes: "before bag and seat fees", "taxes in, bags out".
+INCLUDED: Final = re.compile(
+    r",? ?\b(?:before|exclud\w+|includ\w+|incl\.?|excl\.?|without|with|plus|not counting|net of)\b(?: \w+,?){0,6} "
+    r"(?:bags?|baggage|luggage|suitcase|fees?|taxes|tax|charges|insurance)\b(?: included)?"
+    r"|,? ?\b(?:taxes|tax|bags?|fees?|charges|\w+ bag|luggage)(?:(?:, | and )\w+(?: \w+)? (?:bag|fees?|bags))? (?:in|out|included|excluded|inclusive)\b",
     re.IGNORECASE,
 )
 # Approvals and prohibitions of something else than the trip itself.

@@ -12,10 +12,12 @@ from tripcortex.domain.policy_rules.extraction.lexicon import is_prohibition
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, merge_scopes
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK
 from tripcortex.domain.policy_rules.regions import find_places
-from tripcortex.domain.policy_rules.rules import RoutePattern, RuleScope
+from tripcortex.domain.policy_rules.rules import RuleScope
 
 _THESE_PLACES: Final = re.compile(
-    r"\b(?:these|those|the same|such) (?:\d+ )?(?:cities|airports|places|towns|countries|destinations|routes)\b", re.IGNORECASE
+    r"\b(?:these|those|the same|such) (?:\d+ )?(?:cities|airports|places|towns|countries|destinations|routes)\b"
+    r"|^(?P<lead>for |to )(?:these|those|them)\b",
+    re.IGNORECASE,
 )
 _LISTING: Final = re.compile(
     r"^(?:(?:for this purpose|currently|at (?:the time of issue|this moment|present)),? )?(?:these|they|those|such)\b[^.;:]{0,30}?\b(?:are|include\w*)\b",
@@ -26,7 +28,10 @@ _DO_SO: Final = re.compile(
     r"|(?:it|this|that) (?:requires?|needs?|is|may|must|can)|it (?:over|under|above|below|on|in|at))\b",
     re.IGNORECASE,
 )
-_SAME_FLIGHTS: Final = re.compile(r"\b(?:these|those) (?:same )?(?:flights|trips|routes|sectors|journeys)\b", re.IGNORECASE)
+_BELOW_THAT: Final = re.compile(
+    r"\b(?:under|below|short of|within|less than|up to) (?:those|these|that|this)\b|\b(?:on )?shorter (?:flights|trips|ones|distances|journeys)\b",
+    re.IGNORECASE,
+)
 
 
 def join_reference(sentence: Sentence, before: Sentence | None) -> Sentence:
@@ -34,14 +39,12 @@ def join_reference(sentence: Sentence, before: Sentence | None) -> Sentence:
     if before is None:
         return sentence
     text = sentence.text
-    if _THESE_PLACES.search(text) and not find_places(text):
-        tokens = tuple(token for place in find_places(before.text) for token in place.tokens)
-        is_between = bool(re.search(r"\bbetween\b|\bamong\b|\bwithin\b", text, re.IGNORECASE))
-        route = RoutePattern(one=tokens if is_between else (), other=tokens)
-        scope = ParsedScope(RuleScope(routes=(route,))) if tokens else ParsedScope(RuleScope())
-        return replace(sentence, outer=merge_scopes(scope, sentence.outer))
+    places = find_places(before.text)
+    if places and not find_places(text) and (found := _THESE_PLACES.search(text)):
+        words = " and ".join(place.words for place in places)
+        return replace(sentence, text=f"{text[: found.start()]}{found['lead'] or ''}{words}{text[found.end() :]}")
     if _LISTING.match(text) and (find_places(text) or find_carriers(text)):
-        is_own = find_places(before.text) or find_carriers(before.text)
+        is_own = find_carriers(before.text) if find_carriers(text) else places
         return sentence if is_own else _join_texts(before, sentence)
     has_cabin = CABIN_MARK.search(before.text) and not CABIN_MARK.search(text)
     if has_cabin and _DO_SO.search(text):
@@ -65,4 +68,7 @@ def _carry_cabin(sentence: Sentence, before: Sentence) -> Sentence:
         routes=scope.routes, except_routes=scope.except_routes, hours=scope.hours, distance_km=scope.distance_km
     )
     outer = merge_scopes(sentence.outer, ParsedScope(carried))
+    if _BELOW_THAT.search(sentence.text):
+        # What is said of shorter trips counts where nothing else is said of a trip.
+        outer = ParsedScope(sentence.outer.scope, is_other=True)
     return replace(sentence, text=f"{mark}: {sentence.text}", outer=outer)

@@ -21,7 +21,7 @@ from tripcortex.domain.policy_rules.rules import RoutePattern
 
 _EXAMPLES: Final = re.compile(
     r"\((?:e\.?g\.?|for example|such as|for instance|i\.e\.)[^)]*\)|,? (?:e\.g\.|for example|such as"
-    r"|for instance|think of|for orientation|in practice)[^.;]*",
+    r"|for instance|think of)[^.;]*|\b(?:for orientation|in practice)\b[^.]*",
     re.IGNORECASE,
 )
 _DOMESTIC: Final = re.compile(r"\bdomestic(?:ally)?\b|\bin-country\b|\bnational flights?\b", re.IGNORECASE)
@@ -227,6 +227,8 @@ def _split_pair(text: str, group: list[PlaceMention]) -> tuple[list[PlaceMention
         link = text[group[at - 1].end : group[at].start]
         if _PAIR_LINK.match(link):
             return group[:at], group[at:]
+    if len(group) > 1 and re.search(r"\b(?:any 2 of|any of|among) (?:the )?$", text[: group[0].start], re.IGNORECASE):
+        return group, group
     if len(group) > 1 and _BETWEEN.search(text[: group[0].start]):
         return group[:-1], group[-1:]
     return None

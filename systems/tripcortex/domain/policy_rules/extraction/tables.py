@@ -15,7 +15,7 @@ from tripcortex.domain.policy_rules.extraction.approvers import Approval, find_a
 from tripcortex.domain.policy_rules.extraction.definitions import LEVEL_HEADER
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
 from tripcortex.domain.policy_rules.extraction.fares import FARE_WORDS, find_basis
-from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST, is_prohibition
+from tripcortex.domain.policy_rules.extraction.lexicon import INCLUDED, OTHER_COST, is_prohibition
 from tripcortex.domain.policy_rules.extraction.notices import _AHEAD as AHEAD
 from tripcortex.domain.policy_rules.extraction.route_scopes import OTHER_ROUTES
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, find_days, merge_scopes, parse_scope
@@ -29,7 +29,7 @@ _MONEY: Final = re.compile(
     r"^[^\w¤]*(?:up to |max(?:imum)?\.? |at most )?\$?(\d+(?:\.\d+)?)\b(?!%| days| hours)"
 )
 _MONEY_HEADER: Final = re.compile(
-    r"\bcaps?\b|\blimits?\b|\bceiling|\bmax|\bfares?\b|\bprice|\$|\bUSD\b|\ballowance|\bbudget|\bamount", re.I
+    r"\bcaps?\b|\blimits?\b|\bceiling|\bmax|\bcosts?\b|\bfares?\b|\bprice|\$|\bUSD\b|\ballowance|\bbudget|\bamount", re.I
 )
 _APPROVAL_HEADER: Final = re.compile(
     r"\bapprov|\bsign-?off|\bauthori[sz]|\bif exceeded|\bexception|\bby whom\b|\bescalat|\brequired\b"
@@ -105,10 +105,11 @@ def _with_row(table: Sentence, quote: str, group: str) -> Sentence:
 
 def _is_about_flights(table: Sentence, columns: Sequence[Column], body: Sequence[Sequence[str]]) -> bool:
     """Return False for tables of hotels, meals and other costs."""
-    words = f"{table.about} {' '.join(column.header for column in columns)}"
-    own = f"{' '.join(table.block.sections[-1:])} {' '.join(column.header for column in columns)}"
+    headers = " ".join(column.header for column in columns)
+    words = INCLUDED.sub(" ", f"{table.about} {headers}")
+    own = INCLUDED.sub(" ", f"{' '.join(table.block.sections[-1:])} {headers}")
     if OTHER_COST.search(own) and not re.search(
-        r"\bflights?\b|\bair\b|\bfares?\b|\bcabin|\bround[- ]trip|\bone[- ]way|\beconomy\b",
+        r"\bflights?\b|\bair\b|\bfares?\b|\bcabin|\bround[- ]trip|\bone[- ]way|\beconomy\b|@[EPBF]|\btickets?\b",
         own,
         re.IGNORECASE,
     ):

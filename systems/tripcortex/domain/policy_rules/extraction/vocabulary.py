@@ -108,6 +108,8 @@ class Vocabulary:
     def expand_level(self, name: str) -> tuple[str, ...]:
         """Return all names of a level, the given one first."""
         key = normalize_level(name)
+        known = {each for group in self.levels for each in group}
+        key = key if key in known or key.removesuffix("e") not in known else key.removesuffix("e")
         group = next((each for each in self.levels if key in each), ())
         return tuple(dict.fromkeys((key, *group)))
 

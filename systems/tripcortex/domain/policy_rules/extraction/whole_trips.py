@@ -12,6 +12,7 @@ from typing import Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import Approval, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
+from tripcortex.domain.policy_rules.extraction.level_scopes import find_level_spans
 from tripcortex.domain.policy_rules.extraction.lexicon import (
     OBSOLETE,
     OTHER_ACT,
@@ -20,6 +21,7 @@ from tripcortex.domain.policy_rules.extraction.lexicon import (
     TRAVEL,
     is_prohibition,
 )
+from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.route_scopes import strip_examples
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope
 from tripcortex.domain.policy_rules.extraction.wording import DAYS, find_range
@@ -97,7 +99,9 @@ def _find_needed(sentence: Sentence) -> Approval | None:
 
 
 def _speaks_of_trips(sentence: Sentence) -> bool:
-    return bool(TRAVEL.search(sentence.text) or TRAVEL.search(sentence.about))
+    """Return True if the sentence is about trips; of a row or item, what introduces it may say so."""
+    is_listed = sentence.is_value or bool(sentence.value)
+    return bool(TRAVEL.search(sentence.text) or (is_listed and TRAVEL.search(sentence.about)))
 
 
 def _read_approval(
@@ -169,6 +173,14 @@ _FARE_WORDS: Final = re.compile(r"\bceilings?\b|\bcaps?\b|\bfare limits?\b|\bmax
 _APPROVAL_WORDS: Final = re.compile(r"\bapproval\b|\bconsent\b|\bclearance\b|\bpermission\b|\bauthori[sz]ation\b|\bdistances?\b", re.IGNORECASE)
 
 
+_EXEMPTION_WORDS: Final = re.compile(
+    r"\bexempt(?:ed)? from\b|\bappl(?:y|ies|icable)\b|\bsubject\b|\bbound\b|\b(?:clause|section|paragraph|part|rule|point|article|number)s? [\d.]+\w*"
+    r"|\bdeadlines?\b|\bnotice\b|\banticipation\b|\badvance\b|\bpurchase\b|\blead\b|\bperiods?\b|\bceilings?\b|\bcaps?\b|\brequirements?\b|\brules?\b"
+    r"|\bminimum\b|\bexceptions?\b|\bdistances?\b|\bclearance\b|\bprior\b|\bset\b|\bterm\b|\btickets?\b|\bparagraph\b|\bneighbours?\b|\bbecause\b.*$",
+    re.IGNORECASE,
+)
+
+
 def find_exemption(sentence: Sentence, last: Effect | None) -> PolicyRule | None:
     """Return the exemption of some trips or levels from the rules of one subject, if the sentence is one.
 
@@ -181,6 +193,9 @@ def find_exemption(sentence: Sentence, last: Effect | None) -> PolicyRule | None
     effect = next((effect for words, effect in kinds if words.search(text)), last)
     scope = sentence.parse_scope()
     if effect is None or scope.problem or scope.scope == RuleScope() or find_range(text, DAYS):
+        return None
+    is_named = bool(scope.scope.levels) and bool(find_level_spans(text[: _EXEMPT.search(text).start()], sentence.vocabulary))  # type: ignore[union-attr]
+    if not is_named and find_odd_words(_EXEMPTION_WORDS.sub(" ", text), sentence.vocabulary):
         return None
     if effect not in (Effect.notice, Effect.fare_cap, Effect.trip_outcome):
         return None
