@@ -137,6 +137,7 @@ _COMPASS: Final = re.compile(
     r"\b(?:(?:north|south|east|west)[- ]?(?:east|west)?(?:ern)?|central|upper|lower|far|mid)[- ]$",
     re.IGNORECASE,
 )
+_LIST_OF: Final = re.compile(r"\b(?:list|law|rules|authorities|government|ministry|regulations) of (?:the )?$", re.IGNORECASE)
 # "US sanctions" and "EU carriers" are not about a place of travel.
 _NOT_A_PLACE_AFTER: Final = re.compile(
     r"^(?:'s)? (?:sanction|state department|department of state|government|embargo|nationals?|citizens?"
@@ -211,8 +212,11 @@ def _iter_places(text: str) -> Iterator[PlaceMention]:
 
 
 def _is_part_of(before: str, tokens: tuple[str, ...]) -> bool:
-    """Return True if a compass word makes the region a part that is not known: "North-Western Europe"."""
-    return tokens[0].islower() and bool(_COMPASS.search(before))
+    """Return True if a compass word makes the region a part that is not known: "North-Western Europe".
+
+    A list "of the European Union" is not about travel there either.
+    """
+    return (tokens[0].islower() and bool(_COMPASS.search(before))) or bool(_LIST_OF.search(before))
 
 
 def _find_tokens(words: str) -> tuple[str, ...]:

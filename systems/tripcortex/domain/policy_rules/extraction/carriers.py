@@ -15,6 +15,7 @@ from tripcortex.domain.policy_rules.extraction.approvers import find_approval
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
 from tripcortex.domain.policy_rules.extraction.lexicon import is_prohibition
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope
+from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, RuleScope
 
 _PREFER: Final = re.compile(
@@ -47,8 +48,14 @@ _AMBIGUOUS: Final = frozenset(
 def find_carriers(text: str) -> tuple[str, ...]:
     """Return the codes of the airlines that a text names with a capital letter, in its order."""
     text = re.sub(r"\bAlaska(?= (?:and|or|&) Hawaii)|(?<=Hawaii and )Alaska", "-", text)
-    named = [each[0].casefold() for each in _compile_names().finditer(text)]
-    is_about_airlines = len(named) > 1 or bool(_AIRLINE_WORD.search(text))
+    spans = [(place.start, place.end) for place in find_places(text)]
+    named = [
+        each[0].casefold()
+        for each in _compile_names().finditer(text)
+        if not any(start <= each.start() and each.end() <= end for start, end in spans)
+    ]
+    is_plain = sum(name not in _AMBIGUOUS for name in named)
+    is_about_airlines = len(named) > 1 and (is_plain or len(named) > 2) or bool(_AIRLINE_WORD.search(text))
     names = _load_names()
     stated = _CODE.findall(text) if is_about_airlines or _AIRLINE_WORD.search(text) else []
     codes = (
@@ -71,6 +78,10 @@ def extract_carrier_rules(sentence: Sentence) -> Iterator[PolicyRule]:
     scope = sentence.parse_scope(
         re.sub(r"\b(?:corporate|alliance|preferred) partners?\b", " ", _drop_carriers(text))
     )
+    first = _compile_names().search(text)
+    if first and not sentence.parse_scope(text[: first.start()]).scope.routes:
+        # The places behind the airlines are where they come from.
+        scope = ParsedScope(scope.scope.model_copy(update={"routes": (), "except_routes": ()}), scope.problem)
     approval = find_approval(text)
     if (
         is_prohibition(text)

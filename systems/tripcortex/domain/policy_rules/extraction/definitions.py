@@ -127,7 +127,8 @@ def build_vocabulary(blocks: Sequence[Block]) -> Vocabulary:
     bare = Vocabulary(
         home=_find_home([*texts, *cells]), levels=levels, base=base, money=money, extensions=dict(_find_extensions(texts))
     )
-    terms = {**dict(_find_hauls(texts)), **_find_terms(definitions, bare)}
+    named = _find_terms(definitions, bare)
+    terms = {**dict(_find_hauls(texts)), **{each.name.casefold(): scope for each, scope in named}}
     return replace(
         bare,
         terms=terms,
@@ -135,18 +136,19 @@ def build_vocabulary(blocks: Sequence[Block]) -> Vocabulary:
         one_way_percent=_find_one_way_part(texts),
         carriers=dict(_find_carrier_terms(blocks)),
         aliases=(aliases := dict(_find_aliases(definitions, terms))),
-        defined=frozenset(each.body for each in definitions if _is_used(each, terms, aliases, levels)),
+        defined=frozenset([*(each.body for each, _ in named), *_list_other_bodies(definitions, aliases, levels)]),
     )
 
 
-def _is_used(
-    each: Definition, terms: dict[str, RuleScope], aliases: dict[str, str], levels: tuple[tuple[str, ...], ...]
-) -> bool:
-    """Return True if the definition gave the document a word, so that its sentence or row is not a rule."""
-    name = each.name.casefold()
-    is_level = any(normalize_level(each.name) == group[0] and len(group) > 1 for group in levels)
-    is_word = name in terms or each.name in aliases or name in aliases or is_level
-    return is_word and not _RULE_WORDS.search(each.body)
+def _list_other_bodies(
+    definitions: Iterable[Definition], aliases: dict[str, str], levels: tuple[tuple[str, ...], ...]
+) -> Iterator[str]:
+    """Yield the bodies of the definitions of levels and authorities: they are not rules."""
+    groups = {group[0] for group in levels if len(group) > 1}
+    for each in definitions:
+        is_word = each.name in aliases or each.name.casefold() in aliases or normalize_level(each.name) in groups
+        if is_word and not _RULE_WORDS.search(each.body):
+            yield each.body
 
 
 # --- definitions --------------------------------------------------------------------------------------------
@@ -202,9 +204,9 @@ def _drop_number(text: str) -> str:
 # --- kinds of trips -----------------------------------------------------------------------------------------
 
 
-def _find_terms(definitions: Iterable[Definition], bare: Vocabulary) -> dict[str, RuleScope]:
-    """Return the scopes of the names that stand for places, routes, hours or distances."""
-    terms: dict[str, RuleScope] = {}
+def _find_terms(definitions: Iterable[Definition], bare: Vocabulary) -> list[tuple[Definition, RuleScope]]:
+    """Return the definitions of names that stand for places, routes, hours or distances, with their scopes."""
+    terms: dict[str, tuple[Definition, RuleScope]] = {}
     family: list[RuleScope] = []
     about = ""
     for each in definitions:
@@ -215,9 +217,9 @@ def _find_terms(definitions: Iterable[Definition], bare: Vocabulary) -> dict[str
             continue
         scope = _read_trip_body(each, bare, family)
         if scope is not None:
-            terms[name] = scope
+            terms[name] = each, scope
             family.append(scope)
-    return terms
+    return list(terms.values())
 
 
 def _is_trip_name(each: Definition) -> bool:

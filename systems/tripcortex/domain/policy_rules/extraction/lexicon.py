@@ -69,7 +69,7 @@ OBSOLETE: Final = re.compile(
 INCLUDED: Final = re.compile(
     r",? ?\b(?:before|exclud\w+|includ\w+|incl\.?|excl\.?|without|with|plus|not counting|net of)\b(?: \w+,?){0,6} "
     r"(?:bags?|baggage|luggage|suitcase|fees?|taxes|tax|charges|insurance)\b(?: included)?"
-    r"|,? ?\b(?:taxes|tax|bags?|fees?|charges|\w+ bag|luggage)(?:(?:, | and )\w+(?: \w+)? (?:bag|fees?|bags))? (?:in|out|included|excluded|inclusive)\b",
+    r"|,? ?\b(?:taxes|tax|bags?|fees?|charges|\w+ bag|luggage)(?:(?:, | and )\w+(?: \w+){0,3} (?:bag|fees?|bags))? (?:in|out|included|excluded|inclusive)\b",
     re.IGNORECASE,
 )
 # Approvals and prohibitions of something else than the trip itself.
