@@ -175,6 +175,15 @@ def _replaces(rule: PolicyRule, other: PolicyRule) -> bool:
     return is_narrower(_get_bare_scope(rule), _get_bare_scope(other))
 
 
+def _waives(rule: PolicyRule, other: PolicyRule) -> bool:
+    """Return True if the first rule exempts its routes or levels from the notice of the second one."""
+    if rule.outcome is not Outcome.allowed or rule is other:
+        return False
+    days = {"days_ahead": Range()}
+    is_part = is_narrower(rule.scope.model_copy(update=days), other.scope.model_copy(update=days))
+    return is_part or _replaces(rule, other)
+
+
 def _get_bare_scope(rule: PolicyRule) -> RuleScope:
     """Return the scope without cabins: rules that are compared are about the cabin of the trip anyway."""
     return rule.scope.model_copy(update={"cabins": ()})
@@ -193,13 +202,14 @@ def judge_cabin(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     stated = select(rules, facts, Effect.cabin_outcome)
     granting = [(rule, match) for rule, match in limits if match is Match.within and _permits(rule, cabin)]
     below = [(rule, match) for rule, match in limits if not _permits(rule, cabin)]
-    if any(match is Match.within for _, match in (*stated, *granting)):
+    own = [(rule, match) for rule, match in stated if not _is_rest(rule, cabin)]
+    if any(match is Match.within for _, match in (*own, *granting)):
         # The standard cabin is what counts where nothing else is said of the cabin of the trip.
         below = [(rule, match) for rule, match in below if not is_standard(rule)]
         if granting:
             # "Premium economy is permitted" does not limit what the policy says of business class.
             below = [(rule, match) for rule, match in below if rule.outcome is Outcome.forbidden or rule.approvers]
-        stated = [(rule, match) for rule, match in stated if not _is_rest(rule)] or stated
+        stated = own
     text = f"{_to_words(cabin).capitalize()} is above what the policy allows."
     remedy = f"book {_to_words(_get_allowed(limits))}"
     left = drop_general([*stated, *granting])
@@ -220,9 +230,13 @@ def is_standard(rule: PolicyRule) -> bool:
     return rule.cabin is Cabin.economy and rule.outcome is not Outcome.forbidden and not rule.approvers
 
 
-def _is_rest(rule: PolicyRule) -> bool:
-    """Return True for a statement about "any other flight": what is said of a flight itself counts more."""
-    return OTHER_NOTE in rule.notes
+def _is_rest(rule: PolicyRule, cabin: Cabin) -> bool:
+    """Return True for a statement about "any other flight", or about a lower cabin and so about those above it.
+
+    What is said of a flight or a cabin itself counts more.
+    """
+    is_of_lower = rule.cabin is not None and rule.cabin.rank < cabin.rank and rule.outcome is Outcome.forbidden
+    return OTHER_NOTE in rule.notes or is_of_lower
 
 
 def _permits(rule: PolicyRule, cabin: Cabin) -> bool:
@@ -363,7 +377,7 @@ def judge_notice(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     """Return a breach if the trip is booked too late; a tier of days names its own approvers."""
     known = select(rules, facts, Effect.notice)
     covering = [rule for rule, match in known if match is Match.within]
-    left = drop_general(known) if any(rule.is_exception for rule in covering) else [rule for rule, _ in known]
+    left = [rule for rule, _ in known if not any(_waives(other, rule) for other in covering)]
     missed = [rule for rule in left if rule.days is not None and facts.notice_days < rule.days]
     stated = [(rule, match) for rule, match in known if rule.days is None and rule in left]
     is_adding = any(_ADDS.search(rule.quote) for rule, _ in stated)

@@ -86,6 +86,7 @@ _ABOVE_MAXIMUM: Final = re.compile(
     r"|\b(?:next )?higher (?:class|cabin)\b|\bhigher than (?:their|the) entitle",
     re.IGNORECASE,
 )
+_CABIN_ACT: Final = re.compile(r"\b(?:book|fl(?:y|own|ight)|class of|permitted|allowed|reimburs|purchas|entitle|never|not)", re.IGNORECASE)
 MAX_LABEL_WORDS: Final = 6
 _LABEL_VERB: Final = re.compile(
     r"\b(?:is|are|may|can|cannot|must|shall|should|will|do|does|not|never|no|nope|require\w*|need\w*|book"
@@ -157,7 +158,7 @@ class _Reader:
         label, question = ParsedScope(RuleScope()), ""
         before: Sentence | None = None
         for at, original in enumerate(block.sentences):
-            sentence = self._build_sentence(original, block)
+            sentence = self._add_heading_cabin(self._build_sentence(original, block))
             plain, sentence = sentence, join_reference(sentence, before)
             before = plain
             sentence = replace(sentence, outer=merge_scopes(label, sentence.outer))
@@ -190,6 +191,14 @@ class _Reader:
                     self._add(read_sentence(each, remembered))
             hours = find_flight_hours(sentence.text)
             remembered = remembered if hours.is_open else hours
+
+    def _add_heading_cabin(self, sentence: Sentence) -> Sentence:
+        """Return the sentence with the one cabin that the heading is about: "Can I fly business?" – "Band D: yes"."""
+        cabins = CABIN_MARK.findall(self._normalize(sentence.block.section or ""))
+        is_plain = not CABIN_MARK.search(sentence.text) and "$" not in sentence.text and not find_places(sentence.text)
+        if len(cabins) != 1 or cabins[0] == "@E" or not is_plain:
+            return sentence
+        return sentence.with_text(f"{cabins[0]}: {sentence.text}")
 
     def _exclude_named_levels(self, sentence: Sentence) -> Sentence:
         """Return the sentence; "no other employee" leaves out the levels that the section named before."""
@@ -388,12 +397,12 @@ def _is_other_topic(block: Block, sentence: Sentence) -> bool:
     title = block.section or ""
     is_other = bool(_OTHER_TOPIC.search(title)) and not _FLIGHT_TOPIC.search(title)
     is_own = re.search(
-        r"\bflights?\b|\bair(?:fares?|lines?| travel)\b|\bfares?\b", sentence.text, re.IGNORECASE
+        r"\bflights?\b|\bfly\b|\bair(?:fares?|lines?| travel)\b|\bfares?\b", sentence.text, re.IGNORECASE
     )
     return (
         is_other
         and not (is_own and not OTHER_COST.search(sentence.text))
-        and not CABIN_MARK.search(sentence.text)
+        and not (CABIN_MARK.search(sentence.text) and _CABIN_ACT.search(sentence.text))
     )
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import find_approval, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
+from tripcortex.domain.policy_rules.extraction.level_scopes import find_level_spans
 from tripcortex.domain.policy_rules.extraction.lexicon import is_prohibition
 from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, parse_scope
@@ -67,8 +69,8 @@ _AND_ABOVE: Final = re.compile(
     r"@[EPBF],? (?:and|or) (?:above|higher|better|up)|\bpremium (?:cabins|classes|class)\b", re.I
 )
 _OTHERWISE: Final = re.compile(
-    r"\b(?:on )?(?:a |any )?shorter (?:flights?|journeys?|trips?|ones?|sectors?|routes?)\b|\botherwise\b"
-    r"|\bbelow that\b|\bunder that\b",
+    r"\b(?:on )?(?:a |any )?shorter (?:flights?|journeys?|trips?|ones?|sectors?|routes?)\b"
+    r"|\bbelow that\b|\bunder that\b|\bshorter than that\b",
     re.IGNORECASE,
 )
 # "Where business class is permitted, the cap is …" permits nothing.
@@ -86,6 +88,7 @@ _IN_WHICH_CASE: Final = re.compile(
     r"@E[^@.;]*?,? unless (?P<condition>[^@;.]+?),? (?:in which case|then) (?P<allowed>.*@[PB].*)$",
     re.IGNORECASE,
 )
+_NEXT_LEVEL: Final = re.compile(r"(?:[,;] (?:and|while|but|whereas)|;) (?:the |for )?$", re.IGNORECASE)
 _PREDICATE: Final = re.compile(
     r"^(?:is|are|may|can|cannot|will|shall|must|should|has|have|does|do|never|not|unless|without|except)\b",
     re.IGNORECASE,
@@ -116,10 +119,26 @@ def extract_cabin_rules(sentence: Sentence, remembered: Range) -> Iterator[Polic
     if turned:
         yield build_rule(sentence, Effect.max_cabin, ParsedScope(RuleScope()), cabin=Cabin.economy)
         whole = f"{turned['allowed']} when {turned['condition']}"
-    for clause in _split_clauses(whole):
+    for clause in (each for part in _split_levels(whole, sentence) for each in _split_clauses(part)):
         if _UPGRADE.search(clause) or (_NOT_RULES.search(clause) and not is_prohibition(clause)):
             continue
         yield from _read_clause(sentence.with_text(clause), remembered)
+
+
+def _split_levels(text: str, sentence: Sentence) -> list[str]:
+    """Return the parts about different levels, each with what stands in front of the first of them.
+
+    "@P: On long flights, directors may take it, and managers with approval" is two statements.
+    """
+    spans = find_level_spans(text, sentence.vocabulary)
+    starts = [start for start, _ in spans if _NEXT_LEVEL.search(text[:start])]
+    if not spans or not starts or len(set(CABIN_MARK.findall(text))) != 1:
+        return [text]
+    lead = text[: spans[0][0]]
+    lead = lead if CABIN_MARK.search(lead) else f"{CABIN_MARK.findall(text)[0]}: {lead}"
+    ends = [*starts, len(text)]
+    parts = [text[: starts[0]], *(f"{lead}{text[start:end]}" for start, end in pairwise(ends))]
+    return [re.sub(r"[,;]?\s*(?:and|while|but|whereas)?\s*$", "", part) for part in parts]
 
 
 def _split_clauses(text: str) -> list[str]:
@@ -198,6 +217,8 @@ def _parse_clause_scope(clause: Sentence, remembered: Range) -> ParsedScope:
     """Return the scope of a clause; "on a shorter flight" means outside the hours named before."""
     text = re.sub(r"\bbusiness (?:travel|trips?|purposes?|need|reasons?)\b", " ", clause.text)
     scope = clause.parse_scope(text)
+    if re.match(r"(?:@[EPBF]: )?(?:otherwise|in (?:all|any) other cases?)\b", text, re.IGNORECASE):
+        return ParsedScope(scope.scope, scope.problem, is_other=True)
     rest = complement(remembered)
     if scope.scope.hours.is_open and rest is not None and _OTHERWISE.search(text):
         return ParsedScope(scope.scope.model_copy(update={"hours": rest}), scope.problem)
@@ -296,8 +317,9 @@ def _build_outcome(
     approvers: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
 ) -> PolicyRule:
+    named = [cabin for cabin in find_cabins(clause.text) if cabin in cabins]
     return build_rule(
-        clause, Effect.cabin_outcome, scope, cabin=cabins[0], outcome=outcome, approvers=approvers,
+        clause, Effect.cabin_outcome, scope, cabin=named[-1] if named else cabins[-1], outcome=outcome, approvers=approvers,
         notes=notes, scope_values={"cabins": cabins},
     )  # fmt: skip
 

@@ -13,14 +13,14 @@ from typing import Final
 from tripcortex.domain.planner.gazetteer import read_table
 from tripcortex.domain.policy_rules.extraction.approvers import find_approval
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
-from tripcortex.domain.policy_rules.extraction.lexicon import is_prohibition
+from tripcortex.domain.policy_rules.extraction.lexicon import RECOMMENDATION, is_prohibition
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope
 from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, RuleScope
 
 _PREFER: Final = re.compile(
     r"\bprefer|\bpartners?\b|\bwe like\b|\bcontract(?:ed|s)?\b|\bfirst choice\b|\bcorporate (?:agreement"
-    r"|rate|deal)|\bnegotiated\b|\baccredited\b|\bdesignated\b|\bauthori[sz]ed (?:airlines?|carriers?)"
+    r"|rate|deal)|\bnegotiated\b|\b(?:is|are|must be|shall be|to be) (?:used|chosen|flown|booked|made)\b|\bmade on\b|\bencourage|\baccredited\b|\bdesignated\b|\bauthori[sz]ed (?:airlines?|carriers?)"
     r"|\bshould be used\b|\bpanel\b|\bapproved (?:airlines?|carriers?)",
     re.IGNORECASE,
 )
@@ -52,7 +52,7 @@ def find_carriers(text: str) -> tuple[str, ...]:
     named = [
         each[0].casefold()
         for each in _compile_names().finditer(text)
-        if not any(start <= each.start() and each.end() <= end for start, end in spans)
+        if not any(start <= each.start() and each.end() <= end and end - start > len(each[0]) for start, end in spans)
     ]
     is_plain = sum(name not in _AMBIGUOUS for name in named)
     is_about_airlines = len(named) > 1 and (is_plain or len(named) > 2) or bool(_AIRLINE_WORD.search(text))
@@ -85,6 +85,7 @@ def extract_carrier_rules(sentence: Sentence) -> Iterator[PolicyRule]:
     approval = find_approval(text)
     if (
         is_prohibition(text)
+        and not RECOMMENDATION.search(text)
         and not (re.search(r"\bnot a rule\b|\bno need\b|\bnot required\b|\bnot mandatory\b", text, re.I))
     ):
         outcome = (

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST
 from tripcortex.domain.policy_rules.extraction.statements import Block
 
 _ENDED: Final = re.compile(r"[.!?…)\]\"'”*]$")
@@ -18,6 +19,7 @@ _FOOTER: Final = re.compile(
     r"|\bowner\b|\bpolicy\b|\binternal\b|\bdocument\b",
     re.IGNORECASE,
 )
+_ABOUT_FARES: Final = re.compile(r"\bfares?\b|\bcabin|\bclass\b|\bapprov|\bceiling|\bin advance\b", re.IGNORECASE)
 _CLOSING: Final = re.compile(
     r"\b(?:regards|sincerely|yours (?:truly|faithfully)|on behalf of|signed|greetings|best wishes|respectfully)\b", re.I
 )
@@ -84,7 +86,8 @@ def _find_missing_sections(blocks: Sequence[Block]) -> Iterator[str]:
         return
     missing: dict[str, None] = {}
     for block in blocks:
-        if block.kind == "heading":
+        if block.kind == "heading" or (OTHER_COST.search(block.text) and not _ABOUT_FARES.search(block.text)):
+            # A list of daily allowances may be elsewhere: it does not limit flights.
             continue
         for found in _REFERENCE.finditer(block.text):
             label = found["label"]

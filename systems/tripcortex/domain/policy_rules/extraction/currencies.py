@@ -62,7 +62,7 @@ _UNIT: Final = re.compile(
 )
 _RATE: Final = re.compile(r"\brates?\b|=|\bconver\w+|\bexchange|\bequals?\b|\bparity\b|\bworth\b", re.IGNORECASE)
 _STATED: Final = re.compile(
-    rf"\b(?:amounts?|figures?|limits?|prices?|sums?|values?|monetary|caps?|ceilings?|currency|dollars?)\b[^.;]{{0,60}}?"
+    rf"\b(?:amounts?|figures?|limits?|prices?|sums?|values?|monetary|caps?|ceilings?|fares?|currency|dollars?)\b[^.;]{{0,60}}?"
     rf"\b(?:in|are|is|means?|=)\s+(?:the\s+)?(?:(?P<code>{_CODES})\b|(?P<word>(?i:{_WORD}))\b|(?P<sign>€|£|R\$))",
 )
 # "AUD 2,000 (USD 1,300)": the dollars that the policy states itself.
@@ -107,7 +107,7 @@ def find_money(texts: Iterable[str]) -> Money:
     listed = [text.replace("\xa0", " ").replace("**", "") for text in texts]
     default = next((code for text in listed if (code := _find_default(text))), "")
     if not default:
-        used = [_get_currency(each) for text in listed for each in (*_BEFORE.finditer(text), *_AFTER.finditer(text))]
+        used = [_get_currency(each) for text in listed if not _RATE.search(text) for each in (*_BEFORE.finditer(text), *_AFTER.finditer(text))]
         named = [each for each in used if each != "USD"]
         default = "USD" if not named or "$" in used else max(set(named), key=named.count)
     rates = dict(DEFAULT_RATES)
@@ -128,7 +128,7 @@ def _find_default(text: str) -> str:
 def _find_rate(text: str, default: str) -> Iterable[tuple[str, Decimal]]:
     """Yield the rates of a text such as "1 EUR = 1.10 USD" or "R$ 5.50 per US dollar"."""
     for sentence in re.split(r"(?<=[.;])\s", text):
-        if not _RATE.search(sentence) and " per " not in sentence:
+        if not _RATE.search(sentence) and not re.search(r" per | to (?:the|one|1|a) ", sentence):
             continue
         amounts = _list_amounts(sentence, default)
         dollars = [number for code, number in amounts if code == "USD"]

@@ -18,7 +18,7 @@ from tripcortex.domain.policy_rules.extraction.carriers import find_carriers
 from tripcortex.domain.policy_rules.extraction.currencies import find_money
 from tripcortex.domain.policy_rules.extraction.fares import find_basis
 from tripcortex.domain.policy_rules.extraction.route_scopes import find_routes
-from tripcortex.domain.policy_rules.extraction.scopes import find_distance, find_flight_hours
+from tripcortex.domain.policy_rules.extraction.scopes import find_distance, find_flight_hours, find_terms
 from tripcortex.domain.policy_rules.extraction.statements import Block
 from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, is_title, list_titles, normalize_level
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, normalize
@@ -49,6 +49,8 @@ _COUNTS_AS: Final = re.compile(
     r"^(?P<places>[^.;:]*?)\b(?:counts?|treated|regarded|considered|belongs?|(?:is|are) (?:also )?(?:part of|in))\b[^.;]*?"
     r"\b(?:as|to|of|in|with)? ?(?:part of )?(?P<region>[A-Z][\w -]+?)\b(?: for [^.;]*)?[.;]?$"
 )
+_NEITHER: Final = re.compile(r"\bneither (?:in|to|within) (?:the )?(.+?) nor (?:in|to|within)?(?: the)? ?(.+)$", re.IGNORECASE)
+_CABIN_CODE: Final = re.compile(r"\b([A-Z]{1,2})\"? (?:means?|is|=|stands for|for|:) \"?(@[EPBF])(?!\w)")
 _HAUL: Final = re.compile(r"\b(ultra[- ]long|short|medium|mid|long)[- ]haul\b", re.IGNORECASE)
 _DEFINES: Final = re.compile(
     r"\bmeans?\b|\bdefined\b|\brefers? to\b|\bis any\b|\bare (?:any|all|those)\b|\bis a flight|\bcounts as\b|\bcovers\b"
@@ -84,8 +86,11 @@ _PEOPLE: Final = re.compile(
     r"|team|associates?|those|all others|hands|crew|physicians?|nurses?|engineers?|technicians?|assistants?)\b",
     re.IGNORECASE,
 )
+_STRONG_PEOPLE: Final = re.compile(
+    r"(?:an?|any|all|every|the|those)? ?(?:other )?(?:employees?|members?|persons?|staff|everyone|workers?|people)\b", re.IGNORECASE
+)
 _ORDINARY: Final = re.compile(
-    r"\b(?:all|any|every(?:body|one)?)\b[^.;]{0,30}\b(?:other|else|not (?:named|listed|belong|mentioned|a|in)|who do(?:es)? not|who (?:is|are) not"
+    r"\b(?:all|any|every(?:body|one)?)\b[^.;]{0,30}?\b(?:other|else|not (?:named|listed|belong|mentioned|a|in)|who do(?:es)? not|who (?:is|are) not"
     r"|below|except)|\bnot (?:named|listed|mentioned) (?:below|above|elsewhere)|\bstandard\b|\ball (?:other )?(?:employees|staff)\b",
     re.IGNORECASE,
 )
@@ -128,6 +133,9 @@ def build_vocabulary(blocks: Sequence[Block]) -> Vocabulary:
         home=_find_home([*texts, *cells]), levels=levels, base=base, money=money, extensions=dict(_find_extensions(texts))
     )
     named = _find_terms(definitions, bare)
+    # Some definitions name others that come later.
+    terms = {each.name.casefold(): scope for each, scope in named}
+    named = _find_terms(definitions, replace(bare, terms=terms))
     terms = {**dict(_find_hauls(texts)), **{each.name.casefold(): scope for each, scope in named}}
     return replace(
         bare,
@@ -136,6 +144,7 @@ def build_vocabulary(blocks: Sequence[Block]) -> Vocabulary:
         one_way_percent=_find_one_way_part(texts),
         carriers=dict(_find_carrier_terms(blocks)),
         aliases=(aliases := dict(_find_aliases(definitions, terms))),
+        cabin_codes={found[1]: found[2] for text in texts for found in _CABIN_CODE.finditer(normalize(text, is_cell=True))},
         defined=frozenset([*(each.body for each, _ in named), *_list_other_bodies(definitions, aliases, levels)]),
     )
 
@@ -144,10 +153,12 @@ def _list_other_bodies(
     definitions: Iterable[Definition], aliases: dict[str, str], levels: tuple[tuple[str, ...], ...]
 ) -> Iterator[str]:
     """Yield the bodies of the definitions of levels and authorities: they are not rules."""
-    groups = {group[0] for group in levels if len(group) > 1}
+    open_groups = {group[0] for group in levels if len(group) > 1}
     for each in definitions:
-        is_word = each.name in aliases or each.name.casefold() in aliases or normalize_level(each.name) in groups
-        if is_word and not _RULE_WORDS.search(each.body):
+        level = normalize_level(each.name)
+        is_word = each.name in aliases or each.name.casefold() in aliases or level in open_groups
+        open_groups.discard(level)
+        if is_word and not _RULE_WORDS.search(each.body) and len(each.body) > 3:
             yield each.body
 
 
@@ -213,7 +224,7 @@ def _find_terms(definitions: Iterable[Definition], bare: Vocabulary) -> list[tup
         if each.about != about:
             about, family = each.about, []
         name = each.name.casefold()
-        if name in terms or not _is_trip_name(each) or _RULE_WORDS.search(each.body) or find_places(each.name):
+        if name in terms or not _is_trip_name(each) or _RULE_WORDS.search(each.body):
             continue
         scope = _read_trip_body(each, bare, family)
         if scope is not None:
@@ -235,16 +246,26 @@ def _read_trip_body(each: Definition, bare: Vocabulary, family: Sequence[RuleSco
     """Return the scope of a definition's body, or None if it has none."""
     if find_carriers(each.body):
         return None
+    neither = _NEITHER.search(each.body)
+    if neither:
+        inside = [find_routes(f"within {part}", bare).routes or find_terms(part, bare).routes for part in neither.groups()]
+        return RuleScope(except_routes=tuple(route for routes in inside for route in routes)) if all(inside) else None
     body = re.sub(r"\b(?:including|incl\.) (?=[A-Z])", "and ", each.body)
     hours, distance = find_flight_hours(body), find_distance(body)
     if re.search(r"\blist\b|\bcountries\b|\bdestinations\b|\bjurisdictions\b", each.name, re.I) and find_places(body):
         tokens = tuple(dict.fromkeys(token for place in find_places(body) for token in place.tokens))
         return RuleScope(routes=(RoutePattern(other=tokens),))
     routes = find_routes(body, bare)
-    is_other = routes.is_other or bool(re.match(r"(?:any|all|every) (?:the )?other", body, re.IGNORECASE))
+    is_other = routes.is_other or bool(re.match(r"(?:any|all|every) (?:the )?other|(?:the )?(?:rest|remainder)\b", body, re.IGNORECASE))
+    if is_other and routes.routes and family:
+        excepted = tuple(dict.fromkeys(route for scope in family for route in scope.routes))
+        return RuleScope(routes=routes.routes, except_routes=excepted)
     if is_other and not routes.routes:
         excepted = tuple(dict.fromkeys(route for scope in family for route in scope.routes))
         return RuleScope(except_routes=excepted) if excepted else None
+    own = find_terms(re.sub(re.escape(each.name), " ", body, flags=re.IGNORECASE), bare)
+    if own.routes and not routes.is_placed:
+        return own
     if routes.problem or not (routes.routes or routes.except_routes or not hours.is_open or not distance.is_open):
         return None
     return RuleScope(
@@ -323,6 +344,13 @@ def _read_ladder(family: Sequence[Definition]) -> list[tuple[tuple[str, ...], bo
         if is_plain and each.name[:1].isupper() and len(each.name.split()) <= 3:
             names = (normalize_level(each.name), *_list_names(each.body))
             groups.append((tuple(dict.fromkeys(names)), bool(_ORDINARY.search(each.body))))
+    strong = [
+        ((normalize_level(each.name),), bool(_ORDINARY.search(each.body)))
+        for each in family
+        if _STRONG_PEOPLE.match(each.body) and each.name[:1].isupper() and not _RULE_WORDS.search(each.body)
+    ]
+    if len(strong) > 1 and any(is_ordinary for _, is_ordinary in strong):
+        return strong
     is_list = len(groups) > 1 and len(groups) >= len(family) / 2 and is_people * 2 >= len(groups)
     is_about = LEVEL_HEADER.search(about) or all(_LABEL.match(each.name) for each in family)
     return groups if is_list and is_about else []

@@ -100,6 +100,9 @@ _RAISED: Final = re.compile(
 _CLAUSE: Final = re.compile(
     r";\s*|,?\s+(?:and|but|while|whereas)\s+(?=[^,;]*\$\d)|,\s+(?=[^,;]{0,60}\$\d)", re.IGNORECASE
 )
+_MULTIPLE: Final = re.compile(
+    r"\b(?:exceed\w*|more than|over|above|beyond|higher than) (twice|double|thrice|(\d+(?:\.\d+)?) times) (?:the|this|that|its)", re.IGNORECASE
+)
 _PERCENT_OVER: Final = r"%"
 
 
@@ -281,6 +284,10 @@ def read_overage(sentence: Sentence) -> PolicyRule | None:
 def _find_tier(text: str, unit: str, mark: str, *, is_over: bool) -> Range | None:
     """Return the range by which a fare is above the cap."""
     text = re.sub(r"\bby (no |not )?", r"\1", text)
+    multiple = _MULTIPLE.search(text)
+    if multiple and unit == _PERCENT_OVER:
+        times = {"twice": Decimal(2), "double": Decimal(2), "thrice": Decimal(3)}.get(multiple[1].lower())
+        return Range(low=((times or Decimal(multiple[2])) - 1) * 100, low_included=False)
     text = re.sub(
         r"\bexceeds? (?:the |its |this |that )?(?:[\w-]+ ){0,3}?(?:cap|limit|ceiling"
         r"|allowance)s? (?=[\w ]*[$\d])",

@@ -79,7 +79,7 @@ OTHER_ACT: Final = re.compile(
     r"|\bwhen it does not|\bif it does not|\boutside (?:the|these|this) (?:limits?|polic|rule)|\bdeviat|\bout-of-policy|\bout of policy"
     r"|\blaptops?\b|\bdevices?\b|\bsamples?\b|\bluggage|\bbaggage|\bbags?\b|\binsurance\b|\breceipts?\b|\bsame (?:aircraft|flight|plane)\b|\btogether on\b"
     r"|\bpoints\b|\bloyalty\b|\bfrequent|\bhealth\b|\bvaccin|\bvisas?\b|\bpassport|\breport\w*\b|\bdriv(?:e|es|ing|ers?)\b|\btrains?\b|\brail\w*|\bcards?\b"
-    r"|\bcustomers?\b|\bclients?\b|\bcandidates?\b|\bapplicants?\b|\bspeakers?\b|\bits own\b|\bhis or her own\b|\btheir own\b|\bown tickets?\b|\balcohol|\bcourtesy\b"
+    r"|\bcustomers?\b|\bclients?\b|\bcandidates?\b|\bapplicants?\b|\bspeakers?\b|\b(?:own|matters|questions?|interpretation|disputes?|complaints?)\b|\balcohol|\bcourtesy\b"
     r"|\bmedical\b|\bweather\b|\bstrikes?\b|\bemergenc|\bpolicy\b|\bpolicies\b|\bcontract\b|\bvouchers?\b|\bunused\b|\brefund|\bno-show|\bvideo\b|\bcharter|\bhelicopter",
     re.IGNORECASE,
 )

@@ -44,6 +44,7 @@ _PLAIN: Final = frozenset(
     round-trip onward outbound inbound total exactly including include includes included e.g i.e such example
     case cases instead
     here there so nor ordinary add adds added increase increased increases raise raised table meaning real
+    pre-approved approved signed sign off approve must each end ends always advance writing written before beforehand
     separate proper consent sign-off signed sign group's hands crew colleagues themselves principle basically
     authorisation authorization agreement apart miles kilometres kilometers km straight-line airport airports from
     category categories tier tiers zone area haul rule free issued travelled either's leaves leaving wherever

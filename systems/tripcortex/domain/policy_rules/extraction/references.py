@@ -25,9 +25,10 @@ _LISTING: Final = re.compile(
 )
 _DO_SO: Final = re.compile(
     r"\b(?:do(?:es)? so|book (?:it|them|one)|pay (?:it|for it|them)|fly it|use (?:it|them)|on (?:those|these) (?:same )?(?:flights|trips|routes)"
-    r"|(?:it|this|that) (?:requires?|needs?|is|may|must|can)|it (?:over|under|above|below|on|in|at))\b",
+    r"|(?:it|this|that) (?:requires?|needs?|is|may|must|can|will)|it (?:over|under|above|below|on|in|at))\b",
     re.IGNORECASE,
 )
+_SAME: Final = re.compile(r"\b(?:the same|this) (?:also )?(?:goes|applies|holds)\b(?: (?:for|to))?", re.IGNORECASE)
 _BELOW_THAT: Final = re.compile(
     r"\b(?:under|below|short of|within|less than|up to) (?:those|these|that|this)\b|\b(?:on )?shorter (?:flights|trips|ones|distances|journeys)\b",
     re.IGNORECASE,
@@ -43,9 +44,16 @@ def join_reference(sentence: Sentence, before: Sentence | None) -> Sentence:
     if places and not find_places(text) and (found := _THESE_PLACES.search(text)):
         words = " and ".join(place.words for place in places)
         return replace(sentence, text=f"{text[: found.start()]}{found['lead'] or ''}{words}{text[found.end() :]}")
+    same = _SAME.search(text)
+    if same and find_places(text[same.end() :]) and places:
+        plain = re.sub("|".join(re.escape(place.words) for place in places), " ", before.text)
+        return replace(sentence, text=f"{text[same.end() :].strip(' .')}: {plain}", quote=f"{before.quote} {sentence.quote}")
     if _LISTING.match(text) and (find_places(text) or find_carriers(text)):
         is_own = find_carriers(before.text) if find_carriers(text) else places
         return sentence if is_own else _join_texts(before, sentence)
+    marks = CABIN_MARK.findall(before.text)
+    if marks and re.match(rf"{marks[-1]}: (?:It|This|That|They)\b", text):
+        return replace(sentence, outer=merge_scopes(sentence.outer, ParsedScope(before.parse_scope().scope)))
     has_cabin = CABIN_MARK.search(before.text) and not CABIN_MARK.search(text)
     if has_cabin and _DO_SO.search(text):
         return _carry_cabin(sentence, before)
@@ -67,6 +75,8 @@ def _carry_cabin(sentence: Sentence, before: Sentence) -> Sentence:
     carried = RuleScope(
         routes=scope.routes, except_routes=scope.except_routes, hours=scope.hours, distance_km=scope.distance_km
     )
+    if re.match(r"(?:It|This|That|They|These)\b", sentence.text):
+        carried = carried.model_copy(update={"levels": scope.levels, "except_levels": scope.except_levels})
     outer = merge_scopes(sentence.outer, ParsedScope(carried))
     if _BELOW_THAT.search(sentence.text):
         # What is said of shorter trips counts where nothing else is said of a trip.

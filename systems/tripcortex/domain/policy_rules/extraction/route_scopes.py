@@ -36,6 +36,7 @@ _NOT_ROUTES: Final = re.compile(
     r"|\bdomestic partner",
     re.IGNORECASE,
 )
+_CODES: Final = re.compile(r"([A-Z][\w' -]{2,25}?) \(([A-Z]{3}(?:(?:, | or | and |/)[A-Z]{3})*)\)")
 _OCEAN: Final = re.compile(r"\btrans[- ]?(atlantic|pacific)\b", re.IGNORECASE)
 _INTERCONTINENTAL: Final = re.compile(
     r"\binter-?continental\b|\b(?:different|other|another) continents?\b", re.I
@@ -131,7 +132,7 @@ def strip_examples(text: str) -> str:
 
 def find_routes(text: str, vocabulary: Vocabulary) -> RouteScope:
     """Return the routes that normalized text names; examples in it are left out."""
-    text = _NOT_ROUTES.sub(" ", _EXAMPLES.sub(" ", text))
+    text = _CODES.sub(_drop_codes, _NOT_ROUTES.sub(" ", _EXAMPLES.sub(" ", text)))
     if _ELSEWHERE.search(text) and vocabulary.home:
         is_abroad = bool(re.search(r"countries", text, re.IGNORECASE))
         kind = (RoutePattern(is_domestic=False),) if is_abroad else ()
@@ -162,6 +163,11 @@ def _extend(routes: tuple[RoutePattern, ...], vocabulary: Vocabulary) -> tuple[R
         return (*tokens, *(more for token in tokens for more in vocabulary.extensions.get(token, ())))
 
     return tuple(route.model_copy(update={"one": add(route.one), "other": add(route.other)}) for route in routes)
+
+
+def _drop_codes(found: re.Match[str]) -> str:
+    """Return "Nairobi (NBO or WIL)" as the city, or as the codes if the city is not known."""
+    return found[1] if find_places(found[1]) else found[2]
 
 
 def _find_patterns(text: str, vocabulary: Vocabulary) -> tuple[list[RoutePattern], list[RoutePattern]]:
@@ -230,7 +236,8 @@ def _split_pair(text: str, group: list[PlaceMention]) -> tuple[list[PlaceMention
     if len(group) > 1 and re.search(r"\b(?:any 2 of|any of|among) (?:the )?$", text[: group[0].start], re.IGNORECASE):
         return group, group
     if len(group) > 1 and _BETWEEN.search(text[: group[0].start]):
-        return group[:-1], group[-1:]
+        first = text[group[0].end : group[1].start]
+        return (group[:1], group[1:]) if re.fullmatch(r" and (?:the )?", first) else (group[:-1], group[-1:])
     return None
 
 

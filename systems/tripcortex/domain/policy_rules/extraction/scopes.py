@@ -91,7 +91,7 @@ class ParsedScope:
 def parse_scope(text: str, vocabulary: Vocabulary) -> ParsedScope:
     """Return the scope that normalized text states. Cabins are left to the caller."""
     named = find_terms(text, vocabulary)
-    routes = find_routes(text, vocabulary)
+    routes = find_routes(_drop_terms(text, vocabulary), vocabulary)
     levels, except_levels, level_problem = find_levels(text, vocabulary)
     hours, distance = find_flight_hours(text), find_distance(text)
     if hours.is_open and distance.is_open:
@@ -129,6 +129,14 @@ def find_terms(text: str, vocabulary: Vocabulary) -> RuleScope:
     hours = next((scope.hours for scope in found if not scope.hours.is_open), Range())
     distance = next((scope.distance_km for scope in found if not scope.distance_km.is_open), Range())
     return RuleScope(routes=routes, except_routes=excepted, hours=hours, distance_km=distance)
+
+
+def _drop_terms(text: str, vocabulary: Vocabulary) -> str:
+    """Return the text without the document's terms: "East Africa" may be its own region."""
+    for name in vocabulary.terms:
+        if _names_term(text, name):
+            text = re.sub(rf"(?<![\w-]){re.escape(name)}s?\b", " ", text, flags=re.IGNORECASE)
+    return text
 
 
 def find_nights(text: str) -> Range:

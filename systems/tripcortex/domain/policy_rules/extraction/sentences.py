@@ -59,7 +59,41 @@ def read_row(row: Sentence, key: str, value: str, headers: str) -> Iterator[Poli
     """Yield the rules of a table's row whose value is an approval, read as "key: value"."""
     text = f"{key}: {value}" if value else key
     sentence = replace(row, text=text, key=key, value=value, about=f"{row.about} {headers}", is_value=True)
+    price = _find_price(sentence, key, headers)
+    if price is not None:
+        yield from _read_price_tier(sentence, price)
+        return
     yield from _read_subjects(sentence, Range())
+
+
+_PRICE: Final = re.compile(r"\bprices?\b|\bfares?\b|\btickets?\b|\bcosts?\b|\btotal\b|\bamounts?\b|\bvalue\b|\bairfare", re.IGNORECASE)
+_OVER: Final = re.compile(r"\bover(?:age| the| cap)|\babove (?:the )?(?:cap|limit|ceil)|\bexcess\b|\bexceed|\bhow (?:far|much) (?:above|over)|\boverrun", re.IGNORECASE)
+
+
+_OVER_HEADER: Final = re.compile(r"\b(?:above|over|excess|exceed\w*|overage|overrun)\b", re.IGNORECASE)
+
+
+def _find_price(sentence: Sentence, key: str, headers: str) -> Range | None:
+    """Return the range of prices that the row of a table of approvals is for, or None."""
+    about = f"{sentence.block.section or ''} {headers}"
+    if _OVER.search(key) or _OVER_HEADER.search(f"{about} {sentence.block.lead}") or "%" in key or not _PRICE.search(f"{about} {key}"):
+        return None
+    found = find_range(key, "", r"\$")
+    return found[0] if found else None
+
+
+def _read_price_tier(sentence: Sentence, price: Range) -> Iterator[PolicyRule]:
+    """Yield what a ticket of a price within the range needs."""
+    approval = sentence.find_approval()
+    if approval is None:
+        return
+    span = find_range(sentence.key, "", r"\$")
+    key = f"{sentence.key[: span[1]]} {sentence.key[span[2] :]}" if span else sentence.key
+    scope = replace(sentence, key=key or " ").parse_scope()
+    yield build_rule(
+        sentence, Effect.trip_outcome, scope, outcome=approval.outcome, approvers=approval.approvers,
+        scope_values={"price_usd": price},
+    )  # fmt: skip
 
 
 def _is_restrictive(sentence: Sentence) -> bool:

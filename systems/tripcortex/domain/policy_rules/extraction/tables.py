@@ -262,7 +262,10 @@ class _Row:
         ):
             return
         own = tuple(find_cabins(" ".join(self._texts("scope"))))
-        cabins = column.cabins or own or tuple(find_cabins(_get_cap_lead(self.sentence.block.lead, self.sentence.vocabulary)))
+        section = f"limit : {self.sentence.block.section or ''}"
+        leads = (self.sentence.block.lead, section)
+        stated = (find_cabins(_get_cap_lead(lead, self.sentence.vocabulary)) for lead in leads)
+        cabins = column.cabins or own or tuple(next((each for each in stated if each), []))
         approval = self._find_approval(_EXCEED_HEADER) or self._find_approval(_APPROVAL_HEADER)
         usd = Decimal(amount[1])
         yield build_rule(

@@ -87,6 +87,8 @@ class Vocabulary:
     money: Money = field(default_factory=Money)
     aliases: Mapping[str, str] = field(default_factory=dict)
     extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Letters that stand for cabins in tables.
+    cabin_codes: Mapping[str, str] = field(default_factory=dict)
     # The normalized bodies of the definitions: they are not rules.
     defined: frozenset[str] = frozenset()
 
@@ -141,6 +143,8 @@ def normalize_document(text: str, vocabulary: Vocabulary, *, is_cell: bool = Fal
     Amounts are in US dollars, and the document's names for authorities are who they are.
     """
     text = normalize(vocabulary.money.convert(text.replace("**", "").replace("\xa0", " ")), is_cell=is_cell)
+    if is_cell and (mark := vocabulary.cabin_codes.get(text.strip(" *†"))):
+        return mark
     for name, meaning in vocabulary.aliases.items():
         verb = r"(?:\b(?:approval|consent|authori[sz]ation) (?:of|at|by) )?"
         text = re.sub(rf"{verb}(?<!\w){re.escape(name)}s?(?!\w)", meaning, text, flags=re.IGNORECASE)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tripcortex.domain.policy_rules.extraction.approvers import Approval, is_refusal
+from tripcortex.domain.policy_rules.extraction.approvers import Approval, drop_approvers, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
 from tripcortex.domain.policy_rules.extraction.level_scopes import find_level_spans
 from tripcortex.domain.policy_rules.extraction.lexicon import (
@@ -112,15 +112,26 @@ def _read_approval(
     is_row = bool(sentence.value) or sentence.is_value
     if not is_stated:
         has_condition = re.search(r"\b(?:if|unless|when|where|exceed\w*|above|over)\b", text, re.IGNORECASE)
-        if has_condition or not (_ALL_TRIPS.search(text) and _DUTY.search(text)):
+        odd = find_odd_words(drop_approvers(text), sentence.vocabulary)
+        if has_condition or odd or not (_ALL_TRIPS.search(text) and _DUTY.search(text)):
             return
     elif not (is_row or _DUTY.search(text) or _speaks_of_trips(sentence)):
         return
     if scope.scope == RuleScope() and scope.problem and not is_row:
         return
+    if is_row and not scope.problem:
+        odd = find_odd_words(sentence.key or drop_approvers(text), sentence.vocabulary)
+        scope = ParsedScope(scope.scope, odd, scope.is_other)
+    if is_row and scope.problem and not _names_something(scope.scope):
+        return
     yield build_rule(
         sentence, Effect.trip_outcome, scope, outcome=Outcome.approval, approvers=approval.approvers
     )
+
+
+def _names_something(scope: RuleScope) -> bool:
+    """Return True if the scope has more than levels: a row that was not understood is not about all their trips."""
+    return scope.model_copy(update={"levels": (), "except_levels": ()}) != RuleScope()
 
 
 def _build_prohibition(sentence: Sentence, scope: ParsedScope) -> Iterator[PolicyRule]:
