@@ -271,7 +271,8 @@ class _Reader:
         """
         later = find_later_approval(sentence)
         if later is not None and self.open_notices:
-            for index in self.open_notices:
+            scope = sentence.parse_scope().scope
+            for index in (each for each in self.open_notices if _overlaps(self.rules[each].scope, scope)):
                 if not self.rules[index].approvers:
                     self._update(index, {"outcome": later[0], "approvers": later[1]}, sentence)
             return True

@@ -136,6 +136,7 @@ _NOT_PLACES: Final = frozenset(
 )
 # Other names of three letters are codes or words.
 _SHORT_NAMES: Final = frozenset({"goa", "rio"})
+_IN_PARENTHESES: Final = re.compile(r"[a-z] \((?:[A-Z]{3}(?:, | or | and |/))*$")
 _COMPASS: Final = re.compile(
     r"\b(?:(?:north|south|east|west)[- ]?(?:east|west)?(?:ern)?|central|upper|lower|far|mid)[- ]$",
     re.IGNORECASE,
@@ -209,6 +210,9 @@ def _iter_places(text: str) -> Iterator[PlaceMention]:
     for found in _compile_names().finditer(text):
         words = found[0]
         tokens = _find_tokens(words)
+        if not tokens and _IN_PARENTHESES.search(text[: found.start()]) and re.fullmatch("[A-Z]{3}", words):
+            # "Mandera (NDE)" is an airport even if no airline of note serves it.
+            tokens = (words,) if get_airport(words) else ()
         is_adjective = _NOT_A_PLACE_AFTER.match(text[found.end() :])
         if tokens and not is_adjective and not _is_part_of(text[: found.start()], tokens):
             yield PlaceMention(tokens, found.start(), found.end(), words)

@@ -42,7 +42,7 @@ def join_reference(sentence: Sentence, before: Sentence | None) -> Sentence:
     text = sentence.text
     places = find_places(before.text)
     if places and not find_places(text) and (found := _THESE_PLACES.search(text)):
-        words = " and ".join(place.words for place in places)
+        words = " and ".join(dict.fromkeys(place.words for place in places))
         return replace(sentence, text=f"{text[: found.start()]}{found['lead'] or ''}{words}{text[found.end() :]}")
     same = _SAME.search(text)
     if same and find_places(text[same.end() :]) and places:

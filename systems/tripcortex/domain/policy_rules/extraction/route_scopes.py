@@ -72,7 +72,7 @@ _PAIR_LINK: Final = re.compile(
     r"^ ?(?:-|to|↔|<->|->|→|to/from|to and from|and vice versa) ?(?:the )?$", re.IGNORECASE
 )
 _LIST_LINK: Final = re.compile(
-    r"^(?:,|/|&|\+|\(|\))? ?(?:and|or|as well as|plus|including|incl\.?|rest of|&|the|countries"
+    r"^(?:\(|\))?(?:,|/|&|\+|\(|\))? ?\(?(?:and|or|as well as|plus|including|incl\.?|rest of|&|the|countries"
     r"|region)*,? ?(?:the )?$",
     re.IGNORECASE,
 )
@@ -167,7 +167,7 @@ def _extend(routes: tuple[RoutePattern, ...], vocabulary: Vocabulary) -> tuple[R
 
 def _drop_codes(found: re.Match[str]) -> str:
     """Return "Nairobi (NBO or WIL)" as the city, or as the codes if the city is not known."""
-    return found[1] if find_places(found[1]) else found[2]
+    return found[1] if find_places(found[1]) else found[0]
 
 
 def _find_patterns(text: str, vocabulary: Vocabulary) -> tuple[list[RoutePattern], list[RoutePattern]]:
@@ -220,7 +220,8 @@ def _touch(tokens: tuple[str, ...], vocabulary: Vocabulary, kind: bool | None = 
 
     Places that include the home country mean travel within them.
     """
-    is_home = bool(vocabulary.home) and any(vocabulary.home in get_countries(each) for each in tokens)
+    whole = [each for each in tokens if "/" not in each or "contiguous" in each]
+    is_home = bool(vocabulary.home) and any(vocabulary.home in get_countries(each) for each in whole)
     is_part = all(len(each) == 3 or ("/" in each and "contiguous" not in each) for each in tokens)
     if is_home and not is_part and kind is not False:
         return RoutePattern(one=tokens, other=tokens)

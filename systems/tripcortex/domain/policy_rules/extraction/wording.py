@@ -128,7 +128,7 @@ _CABIN_WORDS: Final = tuple(
         (r"^(\W*)Premium(?= (?:is|may|can|cannot|requires?|needs?|only)\b|\s*[:,(]|\s+- |\s*$)", r"\1@P", 0),
         (r"(?<=[,:] )business(?= (?:is|isn|not|needs|requires)\b)", "@B", 0),
         (
-            r"(?<=\bfly )business\b|(?<=\bflying )business\b|(?<=\bbook )business(?=[ .,;]|$)(?! travel"
+            r"(?<=\bfly )business\b(?! travel| trip)|(?<=\bfly in )business\b|(?<=@[EPF] or )business\b(?! (?:travel|trip|need|reason))|(?<=\bflying )business\b|(?<=\bbook )business(?=[ .,;?]|$)(?! travel"
             r"| trip)",
             "@B",
             re.IGNORECASE,
