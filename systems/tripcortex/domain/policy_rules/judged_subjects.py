@@ -352,9 +352,14 @@ def _find_tiers(
     ]
 
 
+def _adds(rule: PolicyRule) -> bool:
+    """Return True if a tier names approvers in addition to those of a general one."""
+    return bool(_ADDS.search(re.sub(r"\bnot\b[^.;)]*", " ", rule.quote)))
+
+
 def _pick_tiers(tiers: Sequence[tuple[PolicyRule, Match]]) -> list[PolicyRule]:
     """Return the tiers without those that a tier for a part of their fares or trips replaces."""
-    if any(_ADDS.search(rule.quote) for rule, _ in tiers):
+    if any(_adds(rule) for rule, _ in tiers):
         return [rule for rule, _ in tiers]
     certain = [rule for rule, match in tiers if match is Match.within]
     return [rule for rule, _ in tiers if not any(_is_part_tier(other, rule) for other in certain)]
@@ -380,7 +385,7 @@ def judge_notice(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     left = [rule for rule, _ in known if not any(_waives(other, rule) for other in covering)]
     missed = [rule for rule in left if rule.days is not None and facts.notice_days < rule.days]
     stated = [(rule, match) for rule, match in known if rule.days is None and rule in left]
-    is_adding = any(_ADDS.search(rule.quote) for rule, _ in stated)
+    is_adding = any(_adds(rule) for rule, _ in stated)
     tiers = [rule for rule, _ in stated] if is_adding else drop_general(stated)
     tiers = [rule for rule in tiers if rule.outcome is not Outcome.allowed]
     if tiers and not is_adding:

@@ -22,7 +22,7 @@ from tripcortex.domain.policy_rules.extraction.definitions import build_vocabula
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence
 from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST, is_prohibition
 from tripcortex.domain.policy_rules.extraction.notices import find_later_approval, split_later
-from tripcortex.domain.policy_rules.extraction.references import join_reference
+from tripcortex.domain.policy_rules.extraction.references import is_ruling, join_reference
 from tripcortex.domain.policy_rules.extraction.scopes import (
     ParsedScope,
     find_flight_hours,
@@ -103,7 +103,7 @@ _PROHIBITION_LIST: Final = re.compile(
 _IS_NO: Final = re.compile(r"^(?:no|never|not at all|nope)\W*$", re.IGNORECASE)
 _OTHER_PEOPLE: Final = re.compile(
     r"\b(?:no|all|any|every) other (?:employees?|staff|travell?ers?|persons?|people|levels?|grades?|bands?)\b"
-    r"|\b(?:everyone|everybody) else\b|\ball others\b",
+    r"|\b(?:everyone|everybody) else\b|\ball others\b|^(?:@[EPBF]: )?others\b",
     re.IGNORECASE,
 )
 _NOTHING_ELSE: Final = re.compile(
@@ -157,10 +157,12 @@ class _Reader:
             return
         label, question = ParsedScope(RuleScope()), ""
         before: Sentence | None = None
+        ruling: Sentence | None = None
         for at, original in enumerate(block.sentences):
             sentence = self._add_heading_cabin(self._build_sentence(original, block))
-            plain, sentence = sentence, join_reference(sentence, before)
+            plain, sentence = sentence, join_reference(sentence, before, ruling)
             before = plain
+            ruling = plain if is_ruling(plain) else ruling
             sentence = replace(sentence, outer=merge_scopes(label, sentence.outer))
             if at == 0 and len(block.sentences) > 1 and _is_label(sentence.text):
                 # "Zone 2." in front of sentences restricts all of them.

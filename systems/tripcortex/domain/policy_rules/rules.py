@@ -127,6 +127,9 @@ class RuleScope(Document):
     # The price of the whole trip, and the nights between departure and return.
     price_usd: Range = Range()
     nights: Range = Range()
+    # Days of the year on which a flight leaves, as "12-20" and "01-04", and days of the week from Monday = 0.
+    season: tuple[str, ...] = ()
+    weekdays: tuple[int, ...] = ()
     trip: Basis | None = None
 
 

@@ -23,6 +23,7 @@ from tripcortex.domain.policy_rules.trips import Trip
 # An estimate of hours is off by less than this part of it, and by at least these hours.
 _HOURS_ERROR: Final = Decimal("0.08")
 _HOURS_ERROR_MIN: Final = Decimal("0.25")
+SEASON_ENDS: Final = 2
 _DISTANCE_ERROR: Final = Decimal("0.02")
 
 
@@ -91,6 +92,7 @@ def match_scope(scope: RuleScope, facts: TripFacts) -> Match:
         lambda: _match_departure(scope.departs, trip),
         lambda: _match_price(scope.price_usd, trip),
         lambda: _match_nights(scope.nights, trip),
+        lambda: _match_days(scope, trip),
         lambda: (
             Match.within
             if scope.trip is None or (scope.trip == "round_trip") is facts.is_return
@@ -182,6 +184,20 @@ def _match_price(span: Range, trip: Trip) -> Match:
     return Match.within if trip.price_usd is not None and trip.price_usd in span else Match.outside
 
 
+def _match_days(scope: RuleScope, trip: Trip) -> Match:
+    """Return whether one of the trip's flights leaves in the season, and one on the days of the week."""
+    days = [each for each in (trip.depart, trip.return_date) if each is not None]
+    if scope.weekdays and not any(each.weekday() in scope.weekdays for each in days):
+        return Match.outside
+    if len(scope.season) == SEASON_ENDS:
+        first, last = scope.season
+        dates = [f"{each:%m-%d}" for each in days]
+        is_split = first > last
+        if not any((first <= each or each <= last) if is_split else first <= each <= last for each in dates):
+            return Match.outside
+    return Match.within
+
+
 def _match_nights(span: Range, trip: Trip) -> Match:
     """Return whether the nights are within the range; a one-way trip has an unknown number."""
     if span.is_open:
@@ -226,6 +242,8 @@ def _is_part(scope: RuleScope, other: RuleScope) -> bool:
             or bool(scope.levels)
         )
         and other.trip in (None, scope.trip)
+        and other.season in ((), scope.season)
+        and _is_subset(scope.weekdays, other.weekdays)
     )
 
 

@@ -32,7 +32,7 @@ _HEAD: Final = re.compile(
 _VERB: Final = re.compile(
     r"\b(?:pre-?)?(?:approv(?:al|als|e|es|ed)|authori[sz](?:ation|e|es|ed)|sign(?:s|ed)?[- ]?off"
     r"|signatures?|consents?"
-    r"|permission|agreement(?= (?:of|by|from|is|must|in writing)\b)|(?<=with the )agreement|(?<=' )agreement|(?<=s )agreement|sanction(?:ed)?|endors(?:e|ed|ement)|clearance|cleared|thumbs-up|green light"
+    r"|permission|discretion|agreement(?= (?:of|by|from|is|must|in writing)\b)|(?<=with the )agreement|(?<=' )agreement|(?<=s )agreement|sanction(?:ed)?|endors(?:e|ed|ement)|clearance|cleared|thumbs-up|green light"
     r"|countersign\w*"
     r"|sign(?:s|ed)?|say(?:s)? yes|agrees?|agreed|ok(?:s|ay|ayed)?(?= it| in| by| from)|go-ahead"
     r"|waive[rds]?)\b",

@@ -65,6 +65,7 @@ _ABOVE: Final = re.compile(
     r"|beyond)(?: the)? (?=@)",
     re.IGNORECASE,
 )
+_OTHER_CABIN: Final = re.compile(r"\b(?:any|every|all) (?:other|higher|better) (?:cabin|class)", re.IGNORECASE)
 _AND_ABOVE: Final = re.compile(
     r"@[EPBF],? (?:and|or) (?:above|higher|better|up)|\bpremium (?:cabins|classes|class)\b", re.I
 )
@@ -329,6 +330,8 @@ def list_forbidden(text: str, named: list[Cabin]) -> list[Cabin]:
     if above := _ABOVE.search(text):
         after = find_cabins(text[above.end() : above.end() + 2])
         return [cabin for cabin in Cabin if after and cabin.rank > after[0].rank]
+    if named == [Cabin.economy] and _OTHER_CABIN.search(text):
+        return [cabin for cabin in Cabin if cabin is not Cabin.economy]
     return [cabin for cabin in named if cabin is not Cabin.economy]
 
 

@@ -65,6 +65,7 @@ _STATED: Final = re.compile(
     rf"\b(?:amounts?|figures?|limits?|prices?|sums?|values?|monetary|caps?|ceilings?|fares?|currency|dollars?)\b[^.;]{{0,60}}?"
     rf"\b(?:in|are|is|means?|=)\s+(?:the\s+)?(?:(?P<code>{_CODES})\b|(?P<word>(?i:{_WORD}))\b|(?P<sign>€|£|R\$))",
 )
+_FACTOR: Final = re.compile(r"\bdollars?\b[^.;]*\bmultipl\w+ (?:it |them )?by (\d+(?:\.\d+)?)", re.IGNORECASE)
 # "AUD 2,000 (USD 1,300)": the dollars that the policy states itself.
 _BOTH: Final = re.compile(r"\$(\d+(?:\.\d+)?)\s*\((?:about |approx\.? |approximately |ca\. |i\.e\. |equal to |≈ ?)?\$(\d+(?:\.\d+)?)\)")
 
@@ -111,6 +112,9 @@ def find_money(texts: Iterable[str]) -> Money:
         named = [each for each in used if each != "USD"]
         default = "USD" if not named or "$" in used else max(set(named), key=named.count)
     rates = dict(DEFAULT_RATES)
+    factor = next((found for text in listed if (found := _FACTOR.search(text))), None)
+    if factor and default not in ("", "$", "USD"):
+        rates[default] = 1 / Decimal(factor[1])
     for text in listed:
         rates |= dict(_find_rate(text, default))
     return Money(rates, "USD" if default == "$" else default)

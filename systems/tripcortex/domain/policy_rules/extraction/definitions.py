@@ -40,6 +40,11 @@ _IF: Final = re.compile(
     r"|treated as|deemed)) [\"'*_]*(?P<name>[A-Za-z][\w -]{2,24}?)[\"'*_]*(?: trips?| flights?)?,? (?:if|when|where|whenever) (?P<body>.+)$",
     re.IGNORECASE,
 )
+# "A short journey is one of up to three hours"
+_ONE_OF: Final = re.compile(
+    r"^an? (?P<name>(?:[a-z-]+ ){1,2}(?:journey|trip|flight|route|haul))s? (?:is|means) (?:one|a flight|a journey|a trip|any(?: flight)?) (?P<body>(?:of|that|where|with|lasting|which|taking).+)$",
+    re.IGNORECASE,
+)
 _REST: Final = re.compile(
     r"^(?:everything else|anything else|all (?:the )?(?:other|others|rest|remaining)|any other|every other|the rest|others?)\b"
     r"[^.]*?\b(?:is|are|counts? as) [\"'*_]*(?P<name>[A-Za-z][\w -]{2,24}?)[\"'*_]*\W*$",
@@ -191,7 +196,7 @@ def _read_text(block: Block, about: str) -> Iterator[Definition]:
     sentences = [normalize(_drop_number(each)) for each in block.sentences]
     named = [whole] if _SENTENCE.match(whole) and _SENTENCE.match(whole)["link"].startswith(".") else []  # type: ignore[index]
     for text in [*named, *sentences]:
-        for pattern in (_IF, _REST, _SENTENCE):
+        for pattern in (_IF, _ONE_OF, _REST, _SENTENCE):
             found = pattern.match(text)
             if found and not _NOT_NAMES.match(found["name"]) and len(found["name"].split()) <= MAX_NAME_WORDS:
                 body = found["body"] if "body" in found.re.groupindex else "all other trips"
@@ -205,7 +210,7 @@ def _read_list(block: Block, about: str) -> Iterator[Definition]:
     places = find_places(block.text)
     words = re.sub("|".join(re.escape(place.words) for place in places) or "$", " ", block.text)
     if label and len(places) > 1 and not re.search(r"[a-z]{4,}", words):
-        yield Definition(f"list {label[1]}", normalize(block.text), about)
+        yield Definition(f"List {label[1]}", normalize(block.text), about)
 
 
 def _drop_number(text: str) -> str:
@@ -236,6 +241,8 @@ def _find_terms(definitions: Iterable[Definition], bare: Vocabulary) -> list[tup
 def _is_trip_name(each: Definition) -> bool:
     """Return True if the name is a kind of trip, a label with a number, or a list of places."""
     name = each.name
+    if re.search(r" (?:journey|trip|flight|route|haul)$", name):
+        return True
     is_titled = name[:1].isupper() and not is_title(name)
     return bool(_KINDS.match(name) or (is_titled and (_LABEL.match(name) or _LIST_NAME.search(name)))) or (
         is_titled and bool(re.search(r"\b(?:zone|area|destination|haul|region|kind of|route)", each.about, re.I))
@@ -352,7 +359,8 @@ def _read_ladder(family: Sequence[Definition]) -> list[tuple[tuple[str, ...], bo
     if len(strong) > 1 and any(is_ordinary for _, is_ordinary in strong):
         return strong
     is_list = len(groups) > 1 and len(groups) >= len(family) / 2 and is_people * 2 >= len(groups)
-    is_about = LEVEL_HEADER.search(about) or all(_LABEL.match(each.name) for each in family)
+    titled = sum(is_title(names[0]) for names, _ in groups)
+    is_about = LEVEL_HEADER.search(about) or all(_LABEL.match(each.name) for each in family) or titled > 1
     return groups if is_list and is_about else []
 
 

@@ -63,6 +63,7 @@ _CAP_WORDS: Final = re.compile(
 _OVER_CONTEXT: Final = re.compile(
     r"\b(?:over|above|exceed\w*|excess|overage|went over|beyond|higher than)\b", re.IGNORECASE
 )
+_EXCESS: Final = re.compile(r"\bexcess (?:is|of|over|above)\b|\boverage\b|\b(?:over|above) by\b|\bwent over\b|\bthe excess\b", re.IGNORECASE)
 _IS_CAP: Final = re.compile(
     r"\b(?:cap|limit|ceiling|maximum|allowance)s?(?: fare| price)?(?: for \w+)?(?: is| are| of"
     r"|:) (?:set at )?\$\d",
@@ -134,7 +135,9 @@ def extract_fare_rules(sentence: Sentence) -> Iterator[PolicyRule]:
             sentence, Effect.unknown, ParsedScope(parse_scope(text, sentence.vocabulary).scope), notes=notes
         )
         return
-    for clause in _split_clauses(text):
+    lead = _find_lead(text)
+    for at, clause in enumerate(_split_clauses(text)):
+        clause = clause if at == 0 or CABIN_MARK.search(clause) else f"{lead}{clause}"
         yield from _read_clause(sentence.with_text(clause), find_basis(text), is_cap=bool(_CAP.search(text)))
 
 
@@ -175,8 +178,15 @@ def is_about_fares(sentence: Sentence) -> bool:
     text, about = INCLUDED.sub(" ", sentence.text), INCLUDED.sub(" ", sentence.about)
     if not (_AMOUNT.search(text) or _FOREIGN.search(text)) or OTHER_COST.search(text):
         return False
-    is_fare = FARE_WORDS.search(text) or FARE_WORDS.search(about) or find_basis(text)
+    is_fare = FARE_WORDS.search(f"{text} {about}") or find_basis(text) or CABIN_MARK.search(text)
     return bool(is_fare) and not (OTHER_COST.search(about) and not FARE_WORDS.search(text))
+
+
+def _find_lead(text: str) -> str:
+    """Return the cabin in front of the first amount: "In premium economy up to $650 on …, and $1,200 on …"."""
+    amount = _AMOUNT.search(text)
+    marks = CABIN_MARK.findall(text[: amount.start()]) if amount else []
+    return f"{marks[0]}: " if len(marks) == 1 else ""
 
 
 def _split_clauses(text: str) -> list[str]:
@@ -236,13 +246,14 @@ def read_overage(sentence: Sentence) -> PolicyRule | None:
     text = sentence.text
     context = f"{sentence.about} {text}"
     is_over = (_OVER_CAP.search(text) and _CAP_WORDS.search(text)) or _OVER_CONTEXT.search(sentence.about)
+    is_over = is_over or _EXCESS.search(text)
     if (
         not is_over
         or OTHER_COST.search(text)
         or (OTHER_COST.search(sentence.about) and not FARE_WORDS.search(text))
     ):
         return None
-    if not (FARE_WORDS.search(context) or _CAP_WORDS.search(context)) or re.search(
+    if not (FARE_WORDS.search(context) or _CAP_WORDS.search(context) or _EXCESS.search(text)) or re.search(
         r"\blowest\b|\bpreferred\b", text, re.I
     ):
         return None

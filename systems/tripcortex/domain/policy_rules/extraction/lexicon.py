@@ -15,7 +15,7 @@ _VERBS: Final = (
 )
 PROHIBITION: Final = re.compile(
     rf"\b(?:not|never|cannot|nobody|no (?:one|\w*body))\b(?:,? \w+){{0,4}}? (?:be )?(?:{_VERBS})\w*"
-    rf"|\bno (?:\w+ ){{0,3}}(?:travel\w*|trips?|flights?|journeys?|tickets?|bookings|one|employee\w*|approv\w*)\b(?! (?:is|are) (?:needed|required|necessary))"
+    rf"|\bno (?:\w+ ){{0,3}}(?:travel\w*|trips?|flights?|journeys?|tickets?|bookings|employee\w*|approv\w*)\b(?! (?:is|are) (?:needed|required|necessary))"
     r"|\b(?:prohibit\w*|forbidden|banned|barred|excluded|vetoed|refused|rejected|declined|disallow\w*|unallowable"
     r"|non-reimbursable|non-refundable by|off[- ]limits|out of bounds|no-go|ruled out|embargo\w*|suspended|blacklisted|blocked"
     r"|unavailable|impermissible|not permissible|closed to|never|must not|may not|shall not"

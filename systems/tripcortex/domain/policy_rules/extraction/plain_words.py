@@ -45,6 +45,7 @@ _PLAIN: Final = frozenset(
     case cases instead
     here there so nor ordinary add adds added increase increased increases raise raised table meaning real
     pre-approved approved signed sign off approve must each end ends always advance writing written before beforehand
+    departure departures discretion sanction permission granted obtain obtained ok okay requests inclusive leave leaves
     separate proper consent sign-off signed sign group's hands crew colleagues themselves principle basically
     authorisation authorization agreement apart miles kilometres kilometers km straight-line airport airports from
     category categories tier tiers zone area haul rule free issued travelled either's leaves leaving wherever
@@ -52,6 +53,10 @@ _PLAIN: Final = frozenset(
     separate proper apply applies applied usual higher rather even too themselves may
     """.split()
 )  # fmt: skip
+_DATES: Final = re.compile(
+    r"\b\d{1,2}(?:st|nd|rd|th)?(?= (?:to|and|-|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))|\b(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\b"
+    r"|\b(?:Saturday|Sunday|weekend)s?\b"
+)
 _TOKEN: Final = re.compile(r"[^\W\d_][\w'.-]*")
 
 
@@ -71,6 +76,7 @@ def find_odd_words(text: str, vocabulary: Vocabulary) -> str:
     for unit in (HOURS, r" (?:statute |air )?miles?\b", r" (?:km|kilomet(?:er|re)s?)\b"):
         if found := find_range(text, unit):
             text = f"{text[: found[1]]} {text[found[2] :]}"
+    text = _DATES.sub(" ", text)
     if number := re.search(r"\S*\d\S*", text):
         return number[0]
     odd = [word for word in _TOKEN.findall(text) if word.casefold().strip(".'-") not in _PLAIN]

@@ -20,7 +20,8 @@ _THESE_PLACES: Final = re.compile(
     re.IGNORECASE,
 )
 _LISTING: Final = re.compile(
-    r"^(?:(?:for this purpose|currently|at (?:the time of issue|this moment|present)),? )?(?:these|they|those|such)\b[^.;:]{0,30}?\b(?:are|include\w*)\b",
+    r"^(?:[^.;:]{0,40}\b)?(?:the|this) list\b[^.;:]{0,20}?\b(?:includes?|comprises|contains|is|names)\b"
+    r"|^(?:(?:for this purpose|currently|at (?:the time of issue|this moment|present)),? )?(?:these|they|those|such)\b[^.;:]{0,30}?\b(?:are|include\w*)\b",
     re.IGNORECASE,
 )
 _DO_SO: Final = re.compile(
@@ -28,6 +29,10 @@ _DO_SO: Final = re.compile(
     r"|(?:it|this|that) (?:requires?|needs?|is|may|must|can|will)|it (?:over|under|above|below|on|in|at))\b",
     re.IGNORECASE,
 )
+_TIER: Final = re.compile(
+    r"(?:if (?:it|the excess|that|you(?:'re| are)|they)|more than|above|beyond|over|anything|up to|larger|from|between|greater)\b", re.IGNORECASE
+)
+_OVER: Final = re.compile(r"\b(?:excess|overage|over (?:the|by)|above the|exceed\w*)\b", re.IGNORECASE)
 _SAME: Final = re.compile(r"\b(?:the same|this) (?:also )?(?:goes|applies|holds)\b(?: (?:for|to))?", re.IGNORECASE)
 _BELOW_THAT: Final = re.compile(
     r"\b(?:under|below|short of|within|less than|up to) (?:those|these|that|this)\b|\b(?:on )?shorter (?:flights|trips|ones|distances|journeys)\b",
@@ -35,11 +40,22 @@ _BELOW_THAT: Final = re.compile(
 )
 
 
-def join_reference(sentence: Sentence, before: Sentence | None) -> Sentence:
-    """Return the sentence with what it refers to in the sentence before it; unchanged if it refers to nothing."""
+def is_ruling(sentence: Sentence) -> bool:
+    """Return True if the sentence prohibits something or asks for an approval, of places that it does not name."""
+    is_rule = is_prohibition(sentence.text) or bool(sentence.find_approval())
+    return is_rule and not find_places(sentence.text) and not find_carriers(sentence.text)
+
+
+def join_reference(sentence: Sentence, before: Sentence | None, ruling: Sentence | None) -> Sentence:
+    """Return the sentence with what it refers to in the sentence before it; unchanged if it refers to nothing.
+
+    `ruling` is the last sentence of the paragraph that prohibits something without saying where.
+    """
     if before is None:
         return sentence
     text = sentence.text
+    if _TIER.match(text) and re.search(r"[$%]", text) and _OVER.search(f"{before.about} {before.text}"):
+        return replace(sentence, about=f"{sentence.about} : over the limit : {before.text}")
     places = find_places(before.text)
     if places and not find_places(text) and (found := _THESE_PLACES.search(text)):
         words = " and ".join(dict.fromkeys(place.words for place in places))
@@ -50,7 +66,7 @@ def join_reference(sentence: Sentence, before: Sentence | None) -> Sentence:
         return replace(sentence, text=f"{text[same.end() :].strip(' .')}: {plain}", quote=f"{before.quote} {sentence.quote}")
     if _LISTING.match(text) and (find_places(text) or find_carriers(text)):
         is_own = find_carriers(before.text) if find_carriers(text) else places
-        return sentence if is_own else _join_texts(before, sentence)
+        return _join_texts(ruling or before, sentence) if ruling or not is_own else sentence
     marks = CABIN_MARK.findall(before.text)
     if marks and re.match(rf"{marks[-1]}: (?:It|This|That|They)\b", text):
         return replace(sentence, outer=merge_scopes(sentence.outer, ParsedScope(before.parse_scope().scope)))

@@ -59,7 +59,7 @@ _EXCLUSION: Final = re.compile(
     r"([^.;:)]*)",
     re.IGNORECASE,
 )
-_OUTSIDE: Final = re.compile(r"\b(?:outside|beyond)(?: of)? (?:the )?$", re.IGNORECASE)
+_OUTSIDE: Final = re.compile(r"\b(?:outside|beyond|leav(?:e|es|ing)|out of)(?: of)? (?:the )?$", re.IGNORECASE)
 _WITHIN: Final = re.compile(
     r"\b(?:within|inside|intra|internal to|across|in|(?:both|(?:start|begin)(?:s|ning|ing)? and end(?:s|ing)?) in)(?: -|-"
     r"|\s)(?:the )?"

@@ -63,11 +63,17 @@ _HARMLESS: Final = re.compile(
 )
 
 
+_MONTHS: Final = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_SEASON: Final = re.compile(
+    rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: (?P<month>{_MONTH}))? ?(?:to|-|through|until|and|till) ?(?:the )?(?P<last>\d{{1,2}})(?:st|nd|rd|th)? (?P<last_month>{_MONTH})\b"
+    rf"|\b(?P<month2>{_MONTH}) (?P<day2>\d{{1,2}})(?:st|nd|rd|th)? ?(?:to|-|through|until|and) ?(?P<last_month2>{_MONTH}) (?P<last2>\d{{1,2}})"
+)
 _HOTEL: Final = re.compile(r"\bhotels?\b|\blodging\b|\baccommodation\b|\bper night\b|\broom\b", re.IGNORECASE)
 _ONE_WAY_ONLY: Final = re.compile(r"\bone[- ]way (?:tickets?|trips?|flights?|journeys?|travel)\b", re.IGNORECASE)
 _RETURN_ONLY: Final = re.compile(r"\b(?:return|round[- ]trip) (?:tickets?|trips?|flights?|journeys?)\b", re.IGNORECASE)
 _USUAL_TERM: Final = re.compile(
-    r"domestic|national|regional|local|haul|continental|foreign|abroad|overseas|internal|short hop", re.IGNORECASE
+    r"domestic|journey|trip$|flight$|^list |national|regional|local|haul|continental|foreign|abroad|overseas|internal|short hop", re.IGNORECASE
 )
 
 
@@ -105,6 +111,8 @@ def parse_scope(text: str, vocabulary: Vocabulary) -> ParsedScope:
         levels=levels,
         except_levels=except_levels,
         nights=find_nights(text),
+        season=find_season(text),
+        weekdays=find_weekdays(text),
         trip=_find_trip(text),
         departs=_find_departure(text),
     )
@@ -137,6 +145,27 @@ def _drop_terms(text: str, vocabulary: Vocabulary) -> str:
         if _names_term(text, name):
             text = re.sub(rf"(?<![\w-]){re.escape(name)}s?\b", " ", text, flags=re.IGNORECASE)
     return text
+
+
+def find_season(text: str) -> tuple[str, ...]:
+    """Return the first and last day of a span of the year such as "20 December to 4 January"; empty without one."""
+    found = _SEASON.search(text)
+    if found is None or re.search(r"\b20\d\d\b", text):
+        return ()
+    months = [found["month"] or found["month2"] or "", found["last_month"] or found["last_month2"] or ""]
+    months[0] = months[0] or months[1]
+    days = [found["day"] or found["day2"], found["last"] or found["last2"]]
+    if not all((*months, *days)):
+        return ()
+    numbers = [_MONTHS.index(each[:3].lower()) + 1 for each in months]
+    return tuple(f"{month:02}-{int(day or 1):02}" for month, day in zip(numbers, days, strict=True))
+
+
+def find_weekdays(text: str) -> tuple[int, ...]:
+    """Return the days of the week on which a flight leaves, if the text names Saturday, Sunday or the weekend."""
+    if re.search(r"\bweekends?\b", text, re.IGNORECASE) and re.search(r"\bdepart|\bflight|\bfly|\boutbound|\bleav", text, re.I):
+        return (5, 6)
+    return tuple(day for day, name in ((5, "Saturday"), (6, "Sunday")) if re.search(rf"\bon (?:a |an? \w+ or a )?{name}s?\b|\bor (?:a |on )?{name}s?\b", text))
 
 
 def find_nights(text: str) -> Range:

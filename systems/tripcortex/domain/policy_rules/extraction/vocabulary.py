@@ -31,7 +31,7 @@ _TITLE_RANKS: Final = (
     ("senior", "senior associate", "senior individual contributor", "professional"),
     ("team lead", "lead", "supervisor", "team leader"),
     ("manager", "project manager", "people manager"),
-    ("senior manager", "principal", "senior principal"),
+    ("senior manager", "principal", "senior principal", "counsel"),
     ("director", "head of department", "department head"),
     ("senior director", "managing director"),
     ("vice president", "vp"),

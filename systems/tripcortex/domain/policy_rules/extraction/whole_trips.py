@@ -16,6 +16,7 @@ from tripcortex.domain.policy_rules.extraction.level_scopes import find_level_sp
 from tripcortex.domain.policy_rules.extraction.lexicon import (
     OBSOLETE,
     OTHER_ACT,
+    PROHIBITION,
     RECOMMENDATION,
     REGARDLESS,
     TRAVEL,
@@ -89,7 +90,8 @@ def _is_about_something_else(sentence: Sentence, *, has_places: bool) -> bool:
         return True
     is_notice = find_range(text, DAYS) and not re.search(r"regardless|irrespective|independent", text, re.IGNORECASE)
     if has_places:
-        return bool(_OTHER_SUBJECT.search(text)) or bool(is_notice)
+        act = PROHIBITION.search(text) or re.search(r"\bapprov|\bconsent|\bsign", text)
+        return bool(_OTHER_SUBJECT.search(text[: act.end()] if act else text)) or bool(is_notice)
     return bool(OTHER_ACT.search(text)) or bool(is_notice)
 
 

@@ -260,6 +260,11 @@ _RANGE_PATTERNS: Final = (
         r"(?:at least|from) {p}{n}(?:{u})? (?:and|but|to) (?:under|less than|below|fewer than) {p}{n}{u}",
         "from below",
     ),
+    (
+        r"(?:over|above|more than|longer than|exceed(?:s|ing)?) {p}{n}{u},?(?: and| but)? (?:up to|at most|not (?:more|longer) than|to)"
+        r"(?: and including)? {p}{n}(?![\w%]| ?(?:hours|days|%))",
+        "above to",
+    ),
     (r"between {p}{n}(?:{u})? and {p}{n}{u}", "from to"),
     (r"from {p}{n}(?:{u})? (?:up )?to {p}{n}{u}", "from to"),
     (r"{p}{n}(?:{u})? ?(?:to|-|through) ?{p}{n}{u}", "from to"),
