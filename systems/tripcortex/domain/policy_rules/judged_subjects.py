@@ -55,6 +55,9 @@ def select(rules: Iterable[PolicyRule], facts: TripFacts, *effects: Effect) -> l
     for rule in rules:
         if rule.effect in effects:
             match = match_scope(rule.scope, facts)
+            if match is Match.unclear and rule.outcome is Outcome.forbidden:
+                # Whether the rule is about this trip is in doubt, so a person decides.
+                rule = rule.model_copy(update={"outcome": Outcome.approval})
             if match is not Match.outside:
                 found.append((rule, match if rule.is_complete else Match.unclear))
     return found
@@ -329,6 +332,9 @@ def get_limit(rule: PolicyRule, facts: TripFacts) -> Decimal:
 def _drop_general_rows(caps: list[tuple[PolicyRule, Match]]) -> list[tuple[PolicyRule, Match]]:
     """Return the caps without the rows of a table that a narrower row of the same table replaces."""
     certain = [rule for rule, match in caps if match is Match.within]
+    groups = {rule.group for rule in certain if rule.group}
+    # A row that was not understood does not count next to one that is about this trip.
+    caps = [(rule, match) for rule, match in caps if rule.is_complete or rule.group not in groups]
     return [
         (rule, match) for rule, match in caps if not any(_is_exception_row(other, rule) for other in certain)
     ]

@@ -86,6 +86,9 @@ _ABOVE_MAXIMUM: Final = re.compile(
     r"|\b(?:next )?higher (?:class|cabin)\b|\bhigher than (?:their|the) entitle",
     re.IGNORECASE,
 )
+_LEADING: Final = re.compile(
+    r"^(?:On|For|In|Within|Over|Between|Outside) (?:[^,.;:@]{4,60}?)(?=,| (?:anyone|everyone|economy|everybody|all|@[EPBF]|the (?:cabin|class)|travel|you|we|employees|staff)\b)"
+)
 _CABIN_ACT: Final = re.compile(r"\b(?:book|fl(?:y|own|ight)|class of|permitted|allowed|reimburs|purchas|entitle|never|not)", re.IGNORECASE)
 MAX_LABEL_WORDS: Final = 6
 _LABEL_VERB: Final = re.compile(
@@ -167,6 +170,8 @@ class _Reader:
             if at == 0 and len(block.sentences) > 1 and _is_label(sentence.text):
                 # "Zone 2." in front of sentences restricts all of them.
                 label = parse_scope(sentence.text, self.vocabulary)
+            if at == 0:
+                label = merge_scopes(label, self._read_leading_scope(sentence))
             if block.kind == "item" and topic and not CABIN_MARK.search(sentence.text):
                 sentence = replace(sentence, text=f"{topic}: {sentence.text}", is_value=False)
             if original.endswith("?"):
@@ -194,10 +199,25 @@ class _Reader:
             hours = find_flight_hours(sentence.text)
             remembered = remembered if hours.is_open else hours
 
+    def _read_leading_scope(self, sentence: Sentence) -> ParsedScope:
+        """Return the trips that the first words of a paragraph name: they are those of all its sentences.
+
+        "On a long journey anyone may travel in premium economy. Partners may travel in business class."
+        """
+        found = _LEADING.match(sentence.text)
+        if found is None:
+            return ParsedScope(RuleScope())
+        scope = sentence.parse_scope(found[0]).scope
+        return ParsedScope(
+            RuleScope(
+                routes=scope.routes, except_routes=scope.except_routes, hours=scope.hours, distance_km=scope.distance_km
+            )
+        )
+
     def _add_heading_cabin(self, sentence: Sentence) -> Sentence:
         """Return the sentence with the one cabin that the heading is about: "Can I fly business?" – "Band D: yes"."""
         cabins = CABIN_MARK.findall(self._normalize(sentence.block.section or ""))
-        is_plain = not CABIN_MARK.search(sentence.text) and "$" not in sentence.text and not find_places(sentence.text)
+        is_plain = not CABIN_MARK.search(sentence.text) and "$" not in sentence.text
         if len(cabins) != 1 or cabins[0] == "@E" or not is_plain:
             return sentence
         return sentence.with_text(f"{cabins[0]}: {sentence.text}")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import re
+import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -196,8 +197,16 @@ def get_countries(token: str) -> frozenset[str]:
 
 
 def find_places(text: str) -> list[PlaceMention]:
-    """Return the places that the text names, in their order. A city needs a capital letter."""
-    return list(_iter_places(text))
+    """Return the places that the text names, in their order, with or without accents. A city needs a capital."""
+    if text.isascii():
+        return list(_iter_places(text))
+    plain = "".join(map(_strip_accent, text))
+    return [replace(place, words=text[place.start : place.end]) for place in _iter_places(plain)]
+
+
+def _strip_accent(letter: str) -> str:
+    """Return the letter without its accent, always one character."""
+    return unicodedata.normalize("NFD", letter)[:1] or letter
 
 
 def find_ocean_routes(word: str) -> tuple[RoutePattern, ...]:
@@ -237,7 +246,7 @@ def _find_tokens(words: str) -> tuple[str, ...]:
     name = words.casefold()
     token = _load_names().get(name)
     if token is not None:
-        return (token,) if token.islower() or not words[0].islower() else ()
+        return (token,) if token.islower() or not words.islower() or words[0].isdigit() else ()
     return _load_city_airports().get(name, ()) if words[0].isupper() else ()
 
 
@@ -263,6 +272,7 @@ def _load_names() -> dict[str, str]:
             if len(name) > 3 and name not in ("america", "emirates", "mass"):
                 found.setdefault(name, token)
     found |= _DEMONYMS | _STATE_PARTS
+    found |= {"".join(map(_strip_accent, name)): token for name, token in found.items() if not name.isascii() and len(token) == 2}
     found |= {name: row["name"] for row in _read_regions() for name in row["words"].split("|")}
     return found
 
@@ -273,7 +283,7 @@ def _load_city_airports() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for row in read_table("metropolitan.csv"):
         for name in (row["name"], *filter(None, row["aliases"].split("|"))):
-            key = name.casefold()
+            key = "".join(map(_strip_accent, name.casefold()))
             is_new = key not in found or bool(row["prominent"])
             is_name = len(key) > 3 or key in _SHORT_NAMES
             if is_new and is_name and key not in _NOT_PLACES:

@@ -181,6 +181,9 @@ def _find_adjacent(
 
 def _find_named(part: str, verb: re.Match[str]) -> Iterator[tuple[int, int, str]]:
     """Yield the capitalized names after "consent of …", with those that "and" joins."""
+    before = _BEFORE.search(part[: verb.start()])
+    if before and not find_places(before["name"]):
+        yield before.start("name"), before.end("name"), before["name"]
     after = _OF.match(part[verb.end() :])
     rest = after["names"] if after else ""
     while rest and (named := _NAMED.match(rest)):
@@ -190,6 +193,12 @@ def _find_named(part: str, verb: re.Match[str]) -> Iterator[tuple[int, int, str]
             yield start, start + len(name), name
         following = _AND_NEXT.match(named["rest"])
         rest = following["next"] if following else ""
+
+
+_BEFORE: Final = re.compile(
+    r"(?:^|[\s(])(?:the|your|their|a|an|its|his or her) (?P<name>[A-Z][\w&/-]*(?: (?:of(?: the)? )?[A-Z][\w&/-]*)*)"
+    r"(?: (?:must|has to|have to|needs to|should|may|shall|will|first|also|both|has|had)){1,3} $"
+)
 
 
 def find_roles(text: str) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ _AND_ABOVE: Final = re.compile(
 )
 _OTHERWISE: Final = re.compile(
     r"\b(?:on )?(?:a |any )?shorter (?:flights?|journeys?|trips?|ones?|sectors?|routes?)\b"
-    r"|\bbelow that\b|\bunder that\b|\bshorter than that\b",
+    r"|\bbelow that\b|\bunder that\b|\bshorter than that\b|\banything shorter\b",
     re.IGNORECASE,
 )
 # "Where business class is permitted, the cap is …" permits nothing.

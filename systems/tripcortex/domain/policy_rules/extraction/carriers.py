@@ -141,7 +141,7 @@ def _build(
 
 
 def _drop_carriers(text: str) -> str:
-    return _CODE.sub(" ", _compile_names().sub(" air ", text))
+    return _compile_names().sub(" air ", _CODE.sub(" ", text))
 
 
 @cache

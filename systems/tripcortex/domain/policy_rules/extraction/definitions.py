@@ -20,7 +20,7 @@ from tripcortex.domain.policy_rules.extraction.fares import find_basis
 from tripcortex.domain.policy_rules.extraction.route_scopes import find_routes
 from tripcortex.domain.policy_rules.extraction.scopes import find_distance, find_flight_hours, find_terms
 from tripcortex.domain.policy_rules.extraction.statements import Block
-from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, is_title, list_titles, normalize_level
+from tripcortex.domain.policy_rules.extraction.vocabulary import OUTSIDE_LADDER, Vocabulary, is_title, list_titles, normalize_level
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, normalize
 from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Basis, RoutePattern, RuleScope
@@ -76,7 +76,7 @@ _LABEL: Final = re.compile(r"^[A-Za-zÀ-ÿ][\w -]* (?:[A-H]|\d{1,2}|I{1,3}|IV|VI
 _NOT_NAMES: Final = re.compile(
     r"^(?:section|appendix|annex|annexure|table|part|article|chapter|schedule|circular|version|revision|page|issue|rule"
     r"|step|january|february|march|april|may|june|july|august|september|october|november|december|figure|note|this"
-    r"|that|it|there|they|we|you|these|those|he|she|economy|business|first|premium|coach|approv\w*|question|answer"
+    r"|that|it|there|they|we|you|these|those|he|she|economy|(?:business|first|premium)(?: class| economy)?$|coach|approv\w*|question|answer"
     r"|what|who|which|where|when|how|our \w+)\b",
     re.IGNORECASE,
 )
@@ -103,7 +103,7 @@ _HEADING_LABEL: Final = re.compile(r"^([A-Z]?\d+(?:\.\d+)*|[A-Z])[.): ]")
 _LEVEL_CODES: Final = re.compile(r"\b[A-Z]{1,3}\d{1,2}\b")
 _NOT_LEVELS: Final = frozenset("above below higher up over other all any include and the not".split())
 _CAP_BASIS: Final = re.compile(
-    r"\b(?:caps?|ceilings?|limits?|amounts?|fares?|allowances?|maximum|budgets?|prices?)\b[^.]*", re.IGNORECASE
+    r"\b(?:caps?|ceilings?|limits?|amounts?|fares?|allowances?|maximum|budgets?|prices?|sums?|figures?)\b[^.]*|^all of these\b", re.IGNORECASE
 )
 _ONE_WAY_PART: Final = re.compile(
     r"\bone[- ]way\b[^.]*?(?:(\d+)% of|(half|half of|1 half)|\b(\d+)%)|(?:(\d+)%|(half))[^.]*\bone[- ]way\b",
@@ -337,7 +337,8 @@ def _find_levels(
         return (), frozenset()
     ordered = _order([names for names, _ in groups])
     plain = [names for names, is_ordinary in groups if is_ordinary]
-    return ordered, frozenset(plain[0] if plain else ordered[0])
+    regular = [names for names in ordered if not set(names) <= OUTSIDE_LADDER] or [*ordered]
+    return ordered, frozenset(plain[0] if plain else regular[0])
 
 
 def _read_ladder(family: Sequence[Definition]) -> list[tuple[tuple[str, ...], bool]]:

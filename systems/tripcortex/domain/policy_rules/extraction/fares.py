@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
-from tripcortex.domain.policy_rules.extraction.approvers import Approval, is_refusal
+from tripcortex.domain.policy_rules.extraction.approvers import Approval, find_approval, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
 from tripcortex.domain.policy_rules.extraction.lexicon import INCLUDED, OTHER_COST
 from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
@@ -64,6 +64,7 @@ _OVER_CONTEXT: Final = re.compile(
     r"\b(?:over|above|exceed\w*|excess|overage|went over|beyond|higher than)\b", re.IGNORECASE
 )
 _EXCESS: Final = re.compile(r"\bexcess (?:is|of|over|above)\b|\boverage\b|\b(?:over|above) by\b|\bwent over\b|\bthe excess\b", re.IGNORECASE)
+_ASKED: Final = re.compile(r"\b(?:ask|it is|it's|goes to|talk to|see|that's|this is) ((?:your|the|a) [^,.;]+)", re.IGNORECASE)
 _IS_CAP: Final = re.compile(
     r"\b(?:cap|limit|ceiling|maximum|allowance)s?(?: fare| price)?(?: for \w+)?(?: is| are| of"
     r"|:) (?:set at )?\$\d",
@@ -244,13 +245,14 @@ def build_cap(
 def read_overage(sentence: Sentence) -> PolicyRule | None:
     """Return what a fare above the cap needs, if the sentence is about such fares."""
     text = sentence.text
-    context = f"{sentence.about} {text}"
+    about = INCLUDED.sub(" ", sentence.about)
+    context = f"{about} {text}"
     is_over = (_OVER_CAP.search(text) and _CAP_WORDS.search(text)) or _OVER_CONTEXT.search(sentence.about)
     is_over = is_over or _EXCESS.search(text)
     if (
         not is_over
         or OTHER_COST.search(text)
-        or (OTHER_COST.search(sentence.about) and not FARE_WORDS.search(text))
+        or (OTHER_COST.search(about) and not FARE_WORDS.search(text))
     ):
         return None
     if not (FARE_WORDS.search(context) or _CAP_WORDS.search(context) or _EXCESS.search(text)) or re.search(
@@ -261,6 +263,8 @@ def read_overage(sentence: Sentence) -> PolicyRule | None:
     percent = _find_tier(text, _PERCENT_OVER, "", is_over=is_listed)
     usd = _find_tier(text, "", r"\$", is_over=is_listed)
     approval = sentence.find_approval()
+    if approval is None and (percent or usd) and (named := _ASKED.search(text)):
+        approval = find_approval(named[1], is_value=True)
     is_asked = approval is not None and approval.outcome is Outcome.approval
     is_refused = is_refusal(text) or (bool(_REFUSED.search(text)) and not is_asked)
     is_waived = bool(

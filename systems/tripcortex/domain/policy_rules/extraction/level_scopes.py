@@ -49,6 +49,7 @@ _APPROVER_BEFORE: Final = re.compile(
 _NOT_A_LEVEL: Final = re.compile(
     r"^ (?:advisor|travel advis|warning|alert|risk|countr|destination)", re.IGNORECASE
 )
+_TOO: Final = re.compile(r"^ (?:not excepted|included|too\b)", re.IGNORECASE)
 _LIST_BEFORE: Final = re.compile(r"\b(?:list|section|clause|part|annex|appendix|paragraph|see|table|in|\() ?$", re.IGNORECASE)
 _PERSON_OF: Final = re.compile(
     r"\b(?:travel|line|your|their|'s|account|hiring|reporting|direct) $", re.IGNORECASE
@@ -133,7 +134,7 @@ def _singular(name: str) -> str:
 
 def _is_approver(words: str, before: str, after: str) -> bool:
     """Return True if the words name who approves rather than who travels."""
-    if _NOT_A_LEVEL.match(after) or _LIST_BEFORE.search(before):
+    if _NOT_A_LEVEL.match(after) or _TOO.match(after) or _LIST_BEFORE.search(before):
         return True
     return bool(_APPROVER_AFTER.match(after) or _APPROVER_BEFORE.search(before) or _PERSON_OF.search(before))
 

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 _VERBS: Final = (
-    r"book|buy|bought|purchas|permit|allow|accept|support|perform|approv|authori[sz]|undertak|sen[dt]|go\b|goes|travel|fly|flown"
+    r"book|buy|bought|purchas|permit|allow|accept|support|perform|approv|authori[sz]|undertak|sen[dt]|go\b|goes|travel|fly|flies|flown"
     r"|us(?:e|ed)\b|reimburs|paid|pay|issu|refund|fund|cover|grant|consider|entertain|process|eligible|available|take place"
     r"|tak(?:e|en)\b|happen|select|chosen|made|possible|visit|ticket|charg|procur|sanction|offer|endors|done|a thing|take"
 )

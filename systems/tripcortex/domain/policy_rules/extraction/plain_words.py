@@ -53,6 +53,10 @@ _PLAIN: Final = frozenset(
     separate proper apply applies applied usual higher rather even too themselves may
     """.split()
 )  # fmt: skip
+# What stands in parentheses explains, unless it is a condition.
+_ASIDE: Final = re.compile(
+    r"\((?![^)]*\b(?:if|only|except|unless|when|where|provided|subject|with|not|for|other|excluding|limited)\b)[^)]*\)", re.IGNORECASE
+)
 _DATES: Final = re.compile(
     r"\b\d{1,2}(?:st|nd|rd|th)?(?= (?:to|and|-|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))|\b(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\b"
     r"|\b(?:Saturday|Sunday|weekend)s?\b"
@@ -66,7 +70,7 @@ def find_odd_words(text: str, vocabulary: Vocabulary) -> str:
     Cabins, places, levels, amounts and the document's own terms are plain; examples in parentheses do not
     count.
     """
-    text = strip_examples(text)
+    text = _ASIDE.sub(" ", strip_examples(text))
     spans = [(place.start, place.end) for place in find_places(text)] + find_level_spans(text, vocabulary)
     for start, end in spans:
         text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"

@@ -9,7 +9,7 @@ from typing import Final
 from tripcortex.domain.policy_rules.extraction.carriers import find_carriers
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence
 from tripcortex.domain.policy_rules.extraction.lexicon import is_prohibition
-from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, merge_scopes
+from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, find_season, merge_scopes
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK
 from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import RuleScope
@@ -29,6 +29,7 @@ _DO_SO: Final = re.compile(
     r"|(?:it|this|that) (?:requires?|needs?|is|may|must|can|will)|it (?:over|under|above|below|on|in|at))\b",
     re.IGNORECASE,
 )
+_THOSE_DAYS: Final = re.compile(r"\b(?:on|in|during|at) (?:these|those|this|that) (?:days|dates|period|time|weeks?)\b", re.IGNORECASE)
 _TIER: Final = re.compile(
     r"(?:if (?:it|the excess|that|you(?:'re| are)|they)|more than|above|beyond|over|anything|up to|larger|from|between|greater)\b", re.IGNORECASE
 )
@@ -56,6 +57,9 @@ def join_reference(sentence: Sentence, before: Sentence | None, ruling: Sentence
     text = sentence.text
     if _TIER.match(text) and re.search(r"[$%]", text) and _OVER.search(f"{before.about} {before.text}"):
         return replace(sentence, about=f"{sentence.about} : over the limit : {before.text}")
+    season = find_season(before.text)
+    if season and _THOSE_DAYS.search(text):
+        return replace(sentence, outer=merge_scopes(ParsedScope(RuleScope(season=season)), sentence.outer))
     places = find_places(before.text)
     if places and not find_places(text) and (found := _THESE_PLACES.search(text)):
         words = " and ".join(dict.fromkeys(place.words for place in places))

@@ -36,7 +36,7 @@ _NOT_ROUTES: Final = re.compile(
     r"|\bdomestic partner",
     re.IGNORECASE,
 )
-_CODES: Final = re.compile(r"([A-Z][\w' -]{2,25}?) \(([A-Z]{3}(?:(?:, | or | and |/)[A-Z]{3})*)\)")
+_CODES: Final = re.compile(r"([A-Z]\w+(?: (?:de |do |da )?[A-Z]\w+){0,2}) \((?:[A-Z][\w ]+, )?([A-Z]{3}(?:(?:, | or | and |/)[A-Z]{3})*)\)")
 _OCEAN: Final = re.compile(r"\btrans[- ]?(atlantic|pacific)\b", re.IGNORECASE)
 _INTERCONTINENTAL: Final = re.compile(
     r"\binter-?continental\b|\b(?:different|other|another) continents?\b", re.I
@@ -166,8 +166,8 @@ def _extend(routes: tuple[RoutePattern, ...], vocabulary: Vocabulary) -> tuple[R
 
 
 def _drop_codes(found: re.Match[str]) -> str:
-    """Return "Nairobi (NBO or WIL)" as the city, or as the codes if the city is not known."""
-    return found[1] if find_places(found[1]) else found[0]
+    """Return "Nairobi (NBO or WIL)" as its airports, or as it is if they are not known ones."""
+    return found[2] if len(find_places(found[2])) == len(re.findall("[A-Z]{3}", found[2])) else found[0]
 
 
 def _find_patterns(text: str, vocabulary: Vocabulary) -> tuple[list[RoutePattern], list[RoutePattern]]:

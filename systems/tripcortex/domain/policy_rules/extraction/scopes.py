@@ -55,7 +55,7 @@ _HARMLESS: Final = re.compile(
     r"|relevant )*"
     r"(?:cap|ceiling|limit|budget|fare|allowance|maximum)|\bcap|\bceiling|\bavailable\b|\bpossible\b"
     r"|\bpractica"
-    r"|\bapprov|\bsign|\bagree|\bconsent|\bneeded\b|\bnecessary\b|\bappropriate\b|\brequired\b|\bauthori[sz]|\bas long as .* (?:cap"
+    r"|\bapprov|\boffer|\boperat|\bsign|\bagree|\bconsent|\bneeded\b|\bnecessary\b|\bappropriate\b|\brequired\b|\bauthori[sz]|\bas long as .* (?:cap"
     r"|ceiling|limit)"
     r"|\bbook|\b@[EPBF] (?:only|class)?\W*$|^\W*(?:@[EPBF]|class|cabin|for (?:all|every)\b|in)?\W*$"
     r"|\bwithout asking",

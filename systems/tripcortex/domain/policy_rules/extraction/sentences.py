@@ -36,6 +36,7 @@ def read_sentence(sentence: Sentence, remembered: Range) -> Iterator[PolicyRule]
         if re.search(r"\b(?:airlines?|carriers?)\b", sentence.text, re.IGNORECASE):
             # The places are those of the airlines, not of the trip.
             scope = ParsedScope(RuleScope(cabins=scope.scope.cabins), scope.problem)
+            sentence = replace(sentence, outer=ParsedScope(RuleScope()))
         yield build_rule(sentence, Effect.unknown, scope, outcome=Outcome.approval, is_complete=False)
 
 

@@ -17,6 +17,7 @@ from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rul
 from tripcortex.domain.policy_rules.extraction.fares import FARE_WORDS, find_basis
 from tripcortex.domain.policy_rules.extraction.lexicon import INCLUDED, OTHER_COST, is_prohibition
 from tripcortex.domain.policy_rules.extraction.notices import _AHEAD as AHEAD
+from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.route_scopes import OTHER_ROUTES
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, find_days, merge_scopes, parse_scope
 from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, is_title, normalize_document
@@ -226,6 +227,8 @@ class _Row:
 
     def _read_scope(self, column: Column, cell: str) -> ParsedScope:
         parsed = parse_scope(cell, self.sentence.vocabulary)
+        if parsed.scope == RuleScope() and not (parsed.is_other or parsed.problem or find_cabins(cell)):
+            parsed = ParsedScope(RuleScope(), find_odd_words(cell, self.sentence.vocabulary))
         if _CODE_HEADER.search(column.header):
             # "B1" is the code of the row, not a level.
             return ParsedScope(
@@ -259,6 +262,7 @@ class _Row:
         if amount is None or (
             not FARE_WORDS.search(f"{about} {' '.join(c.header for c in self.columns)}")
             and not _MONEY_HEADER.search(about)
+            and not (column.cabins or find_basis(column.header))
         ):
             return
         own = tuple(find_cabins(" ".join(self._texts("scope"))))

@@ -70,6 +70,8 @@ def extract_trip_rules(sentence: Sentence) -> Iterator[PolicyRule]:
     if _is_about_something_else(sentence, has_places=bool(places)):
         return
     scope = sentence.parse_scope()
+    if sentence.outer.scope.season:
+        scope = ParsedScope(scope.scope.model_copy(update={"season": sentence.outer.scope.season}), scope.problem)
     approval = _find_needed(sentence)
     is_stated = scope.scope != RuleScope() or scope.is_other or bool(scope.problem)
     is_banned = is_prohibition(text) and not (approval and _OPEN_DOOR.search(text)) and _speaks_of_trips(sentence)

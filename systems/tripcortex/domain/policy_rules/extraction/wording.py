@@ -51,6 +51,8 @@ _REPLACEMENTS: Final = tuple(
         (r"[“”]", '"', 0),
         (r"[‘’]", "'", 0),
         (r"\s+", " ", 0),
+        (r"\bwon't\b", "will not", re.IGNORECASE),
+        (r"\bcan't\b", "cannot", re.IGNORECASE),
         (r"\bn't\b", " not", 0),
         (r"(?<=\w)n't\b", " not", 0),
         (r"\bcan not\b", "cannot", 0),
