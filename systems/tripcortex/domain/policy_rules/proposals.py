@@ -29,7 +29,7 @@ from tripcortex.domain.policy_rules.extraction.scopes import (
     merge_scopes,
     parse_scope,
 )
-from tripcortex.domain.policy_rules.extraction.sentences import read_sentence
+from tripcortex.domain.policy_rules.extraction.sentences import read_open_table, read_sentence
 from tripcortex.domain.policy_rules.extraction.statements import Block, PolicyEntity, read_blocks
 from tripcortex.domain.policy_rules.extraction.tables import extract_table_rules
 from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, normalize_document
@@ -147,7 +147,7 @@ class _Reader:
         if len(block.rows) < 2:
             return
         table = self._build_sentence(block.text, block)
-        found = [*extract_table_rules(table, block.rows)]
+        found = [*extract_table_rules(table, block.rows)] or [*read_open_table(table, block.rows)]
         self._add(_resolve_others(found))
 
     def _read_text(self, block: Block) -> None:

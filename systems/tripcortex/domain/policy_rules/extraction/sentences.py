@@ -6,7 +6,7 @@ The readers of each subject, in an order that avoids double meanings.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,13 +14,21 @@ from tripcortex.domain.policy_rules.extraction.approvers import find_approval
 from tripcortex.domain.policy_rules.extraction.cabins import extract_cabin_rules
 from tripcortex.domain.policy_rules.extraction.carriers import extract_carrier_rules
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
-from tripcortex.domain.policy_rules.extraction.fares import extract_fare_rules, read_overage
-from tripcortex.domain.policy_rules.extraction.notices import extract_notice_rules
-from tripcortex.domain.policy_rules.extraction.lexicon import OBSOLETE, OTHER_ACT, OTHER_COST, RECOMMENDATION, is_prohibition
+from tripcortex.domain.policy_rules.extraction.fares import extract_fare_rules, is_about_fares, read_overage
+from tripcortex.domain.policy_rules.extraction.notices import extract_notice_rules, is_about_notice
+from tripcortex.domain.policy_rules.extraction.lexicon import (
+    INCLUDED,
+    OBSOLETE,
+    OTHER_ACT,
+    OTHER_COST,
+    RECOMMENDATION,
+    is_prohibition,
+)
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope
+from tripcortex.domain.policy_rules.extraction.vocabulary import normalize_document
 from tripcortex.domain.policy_rules.extraction.whole_trips import extract_trip_rules
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, DAYS, find_range
-from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, Range, RuleScope
+from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, Range, RuleScope, SubjectName
 
 _AIR: Final = re.compile(
     r"\bflights?\b|\bfly|\bfares?\b|\btickets?\b|\bair(?:lines?|fares?| travel)\b|\btravel\b|\btrips?\b", re.I
@@ -31,13 +39,59 @@ def read_sentence(sentence: Sentence, remembered: Range) -> Iterator[PolicyRule]
     """Yield the rules of a sentence. `remembered` are the flight hours that the sentence before it named."""
     found = [*_read_subjects(sentence, remembered)]
     yield from found
-    if not found and _is_restrictive(sentence):
-        scope = sentence.parse_scope()
-        if re.search(r"\b(?:airlines?|carriers?)\b", sentence.text, re.IGNORECASE):
-            # The places are those of the airlines, not of the trip.
-            scope = ParsedScope(RuleScope(cabins=scope.scope.cabins), scope.problem)
-            sentence = replace(sentence, outer=ParsedScope(RuleScope()))
-        yield build_rule(sentence, Effect.unknown, scope, outcome=Outcome.approval, is_complete=False)
+    if not found and (subject := _find_open_subject(sentence)):
+        yield _build_unknown(sentence, subject)
+
+
+def read_open_table(table: Sentence, rows: Sequence[Sequence[str]]) -> Iterator[PolicyRule]:
+    """Yield the statement that a table about fares or notice was not understood, if it gave no rule."""
+    cells = " | ".join(cell for row in rows for cell in row)
+    text = normalize_document(f"{table.block.section or ''} : {table.block.lead} : {cells}", table.vocabulary)
+    if OTHER_COST.search(INCLUDED.sub(" ", text)) or table.vocabulary.is_definition(text):
+        return
+    is_fare = _FARE_LIMIT.search(text) and _AIR.search(text) and re.search(r"\$\d|\b\d{3,5}\b", text)
+    is_notice = _NOTICE.search(text) and re.search(r"\d+ days|\d+ to \d+|\bdays\b", text)
+    if is_fare or is_notice:
+        yield _build_unknown(table, "fare" if is_fare else "notice")
+
+
+_FARE_LIMIT: Final = re.compile(
+    r"\bcaps?\b|\bceilings?\b|\blimit\w*\b|\bmaxim\w+\b|\bat most\b|\bup to\b|\b(?:no|not) more than\b|\bexceed\w*\b|\babove\b|\bover\b"
+    r"|\ballowance\b|\bbudget\b|\bwithin\b",
+    re.IGNORECASE,
+)
+_NOTICE: Final = re.compile(
+    r"\bin advance\b|\bahead\b|\b(?:before|prior to) (?:the )?(?:departure|travel|flight|trip)|\bnotice\b|\blead[- ]time\b|\bdays between\b|\blate bookings?\b",
+    re.IGNORECASE,
+)
+_RELATIVE: Final = re.compile(r"\blowest\b|\bcheapest\b|\bcheaper\b|\bdearer\b|\bcompar|\bdifference\b", re.IGNORECASE)
+
+
+def _find_open_subject(sentence: Sentence) -> SubjectName:
+    """Return the subject of a statement that restricts flights and gave no rule; empty for any other sentence."""
+    text = sentence.text
+    if RECOMMENDATION.search(text) or OBSOLETE.search(text) or OTHER_COST.search(INCLUDED.sub(" ", text)):
+        return ""
+    is_limit = is_about_fares(sentence) and _FARE_LIMIT.search(text) and not _RELATIVE.search(text)
+    if is_limit and not _NO_LIMIT.search(text) and not OTHER_ACT.search(text):
+        return "fare"
+    if is_about_notice(sentence) and _NOTICE.search(text) and not OTHER_ACT.search(text):
+        return "notice"
+    return "trip" if _is_restrictive(sentence) else ""
+
+
+_NO_LIMIT: Final = re.compile(r"\bno (?:\w+ )?(?:limit|cap|ceiling|maximum)|\bdo(?:es)? not (?:set|work with|apply)|\bjust book\b", re.IGNORECASE)
+
+
+def _build_unknown(sentence: Sentence, subject: SubjectName) -> PolicyRule:
+    """Return a statement that was not understood, for an administrator to edit or reject."""
+    scope = sentence.parse_scope()
+    if re.search(r"\b(?:airlines?|carriers?)\b", sentence.text, re.IGNORECASE):
+        # The places are those of the airlines, not of the trip.
+        scope = ParsedScope(RuleScope(cabins=scope.scope.cabins), scope.problem)
+        sentence = replace(sentence, outer=ParsedScope(RuleScope()))
+    outcome = Outcome.approval
+    return build_rule(sentence, Effect.unknown, scope, subject=subject, outcome=outcome, is_complete=False)
 
 
 def _read_subjects(sentence: Sentence, remembered: Range) -> Iterator[PolicyRule]:
