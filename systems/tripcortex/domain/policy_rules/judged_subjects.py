@@ -55,9 +55,6 @@ def select(rules: Iterable[PolicyRule], facts: TripFacts, *effects: Effect) -> l
     for rule in rules:
         if rule.effect in effects:
             match = match_scope(rule.scope, facts)
-            if match is Match.unclear and rule.outcome is Outcome.forbidden:
-                # Whether the rule is about this trip is in doubt, so a person decides.
-                rule = rule.model_copy(update={"outcome": Outcome.approval})
             if match is not Match.outside:
                 found.append((rule, match if rule.is_complete else Match.unclear))
     return found
@@ -184,7 +181,7 @@ def _waives(rule: PolicyRule, other: PolicyRule) -> bool:
         return False
     days = {"days_ahead": Range()}
     is_part = is_narrower(rule.scope.model_copy(update=days), other.scope.model_copy(update=days))
-    return is_part or _replaces(rule, other)
+    return is_part or (rule.is_exception and _replaces(rule, other))
 
 
 def _get_bare_scope(rule: PolicyRule) -> RuleScope:
@@ -206,12 +203,13 @@ def judge_cabin(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     granting = [(rule, match) for rule, match in limits if match is Match.within and _permits(rule, cabin)]
     below = [(rule, match) for rule, match in limits if not _permits(rule, cabin)]
     own = [(rule, match) for rule, match in stated if not _is_rest(rule, cabin)]
-    if any(match is Match.within for _, match in (*own, *granting)):
-        # The standard cabin is what counts where nothing else is said of the cabin of the trip.
-        below = [(rule, match) for rule, match in below if not is_standard(rule)]
+    said = [rule for rule, match in (*own, *granting) if match is Match.within]
+    if said:
+        # The standard cabin is what counts where nothing else is said of the cabin for these trips or levels.
+        below = [(rule, match) for rule, match in below if not any(_lifts(each, rule) for each in said)]
         if granting:
             # "Premium economy is permitted" does not limit what the policy says of business class.
-            below = [(rule, match) for rule, match in below if rule.outcome is Outcome.forbidden or rule.approvers]
+            below = [(rule, match) for rule, match in below if not _is_permission(rule)]
         stated = own
     text = f"{_to_words(cabin).capitalize()} is above what the policy allows."
     remedy = f"book {_to_words(_get_allowed(limits))}"
@@ -226,6 +224,18 @@ def judge_cabin(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
         breaches = _build_breaches(Reason.cabin_above_policy, limiting, text, remedy)
         return Subject("cabin", breaches, tuple(limiting))
     return _cover("cabin", (), tuple(left), is_covered=bool(granting))
+
+
+def _lifts(rule: PolicyRule, limit: PolicyRule) -> bool:
+    """Return True if the rule is about some trips or levels, and the limit is only the standard of all."""
+    is_scoped = _get_bare_scope(rule) != RuleScope()
+    return is_standard(limit) and is_scoped and not (limit.scope.levels and not rule.scope.levels)
+
+
+def _is_permission(rule: PolicyRule) -> bool:
+    """Return True if the rule permits a cabin above economy and says nothing of those above it."""
+    is_better = rule.cabin is not None and rule.cabin.rank > 0
+    return is_better and rule.outcome is not Outcome.forbidden and not rule.approvers
 
 
 def is_standard(rule: PolicyRule) -> bool:

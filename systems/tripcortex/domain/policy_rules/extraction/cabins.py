@@ -235,7 +235,7 @@ def _read_prohibition(clause: Sentence, named: list[Cabin], scope: ParsedScope) 
             yield build_rule(clause, Effect.max_cabin, scope, cabin=Cabin.economy)
         return
     way = _UNLESS.search(text)
-    approval = find_approval(text[way.end() - 8 :]) if way else None
+    approval = find_approval(f"needs {text[way.end() :]}") if way else None
     if way and approval and approval.outcome is Outcome.approval:
         yield from _read_exception(clause, cabins, text[: way.start()], text[way.end() :], approval.approvers)
     elif way:

@@ -32,7 +32,7 @@ _OTHERS: Final = re.compile(
     r"\b(?:non-preferred|any other|another|other) (?:airline|carrier)s?\b", re.IGNORECASE
 )
 _AIRLINE_WORD: Final = re.compile(
-    r"\b(?:airlines?|carriers?|fly|book|flown|flights?|prohibit\w*|banned|avoid|use of|prefer\w*)\b",
+    r"\b(?:airlines?|carriers?|fly|book(?:ed|ing)?|used?|reimburs\w*|flown|flights?|prohibit\w*|banned|avoid|use of|prefer\w*)\b",
     re.IGNORECASE,
 )
 # "Iraqi Airways (IA)"

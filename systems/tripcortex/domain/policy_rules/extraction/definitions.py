@@ -74,7 +74,7 @@ _KINDS: Final = re.compile(
 )
 _LABEL: Final = re.compile(r"^[A-Za-zÀ-ÿ][\w -]* (?:[A-H]|\d{1,2}|I{1,3}|IV|VI?)$")
 _NOT_NAMES: Final = re.compile(
-    r"^(?:section|appendix|annex|annexure|table|part|article|chapter|schedule|circular|version|revision|page|issue|rule"
+    r"^(?:para(?:graph)?|clause|section|appendix|annex|annexure|table|part|article|chapter|schedule|circular|version|revision|page|issue|rule"
     r"|step|january|february|march|april|may|june|july|august|september|october|november|december|figure|note|this"
     r"|that|it|there|they|we|you|these|those|he|she|economy|(?:business|first|premium)(?: class| economy)?$|coach|approv\w*|question|answer"
     r"|what|who|which|where|when|how|our \w+)\b",
@@ -243,6 +243,8 @@ def _is_trip_name(each: Definition) -> bool:
     name = each.name
     if re.search(r" (?:journey|trip|flight|route|haul)$", name):
         return True
+    if find_places(name) and re.search(r"\b(?:flights?|trips?|other|routes?|journeys?)\b", each.body):
+        return True
     is_titled = name[:1].isupper() and not is_title(name)
     return bool(_KINDS.match(name) or (is_titled and (_LABEL.match(name) or _LIST_NAME.search(name)))) or (
         is_titled and bool(re.search(r"\b(?:zone|area|destination|haul|region|kind of|route)", each.about, re.I))
@@ -271,7 +273,7 @@ def _read_trip_body(each: Definition, bare: Vocabulary, family: Sequence[RuleSco
         excepted = tuple(dict.fromkeys(route for scope in family for route in scope.routes))
         return RuleScope(except_routes=excepted) if excepted else None
     own = find_terms(re.sub(re.escape(each.name), " ", body, flags=re.IGNORECASE), bare)
-    if own.routes and not routes.is_placed:
+    if own.routes and not routes.is_placed and not is_other:
         return own
     if routes.problem or not (routes.routes or routes.except_routes or not hours.is_open or not distance.is_open):
         return None

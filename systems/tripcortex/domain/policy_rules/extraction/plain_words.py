@@ -46,6 +46,7 @@ _PLAIN: Final = frozenset(
     here there so nor ordinary add adds added increase increased increases raise raised table meaning real
     pre-approved approved signed sign off approve must each end ends always advance writing written before beforehand
     departure departures discretion sanction permission granted obtain obtained ok okay requests inclusive leave leaves
+    possible
     separate proper consent sign-off signed sign group's hands crew colleagues themselves principle basically
     authorisation authorization agreement apart miles kilometres kilometers km straight-line airport airports from
     category categories tier tiers zone area haul rule free issued travelled either's leaves leaving wherever

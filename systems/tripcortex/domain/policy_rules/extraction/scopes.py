@@ -30,7 +30,8 @@ _RED_EYE: Final = re.compile(r"\bred[- ]?eye|\bovernight flights?|\bnight flight
 _CLOCK: Final = re.compile(r"(\d{1,2}):\d\d ?(?:am|pm)? ?(?:-|to|and) ?(\d{1,2}):\d\d", re.IGNORECASE)
 # Conditions that no trip states. A permission that has one is incomplete.
 _UNKNOWN_CONDITION: Final = re.compile(
-    r"\bmedical|\bdisabilit|\baccommodation|\bhealth\b|\bdoctor|\binjur|\bpregnan|\bclients?\b"
+    r"\b(?:outbound|inbound|return) (?:leg|flight|journey|way)s? only\b|\bone direction\b|\bonly (?:on|for) the (?:outbound|inbound|return)\b"
+    r"|\bmedical|\bdisabilit|\baccommodation|\bhealth\b|\bdoctor|\binjur|\bpregnan|\bclients?\b"
     r"|\bcustomers?\b|\bguests?\b"
     r"|\bcandidates?\b|\bred[- ]?eye|\bovernight\b|\bupgrad|(?<!\d )(?<!statute )\bmiles\b(?! (?:or|and))"
     r"|\bpoints\b"

@@ -140,14 +140,14 @@ def _find_price(sentence: Sentence, key: str, headers: str) -> Range | None:
 def _read_price_tier(sentence: Sentence, price: Range) -> Iterator[PolicyRule]:
     """Yield what a ticket of a price within the range needs."""
     approval = sentence.find_approval()
-    if approval is None:
+    if approval is None and not is_prohibition(sentence.value):
         return
     span = find_range(sentence.key, "", r"\$")
     key = f"{sentence.key[: span[1]]} {sentence.key[span[2] :]}" if span else sentence.key
     scope = replace(sentence, key=key or " ").parse_scope()
     yield build_rule(
-        sentence, Effect.trip_outcome, scope, outcome=approval.outcome, approvers=approval.approvers,
-        scope_values={"price_usd": price},
+        sentence, Effect.trip_outcome, scope, outcome=approval.outcome if approval else Outcome.forbidden,
+        approvers=approval.approvers if approval else (), scope_values={"price_usd": price},
     )  # fmt: skip
 
 
