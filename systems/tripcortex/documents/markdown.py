@@ -130,7 +130,9 @@ def _separate_cut_line(source: str) -> str:
     A table without the end of its last row, or the mark of an item without its text, would be read as whole.
     """
     *before, last = source.rstrip("\n ").split("\n")
-    is_cut_row = last.startswith("|") and not last.endswith("|") and any(each.endswith("|") for each in before)
+    is_cut_row = (
+        last.startswith("|") and not last.endswith("|") and any(each.endswith("|") for each in before)
+    )
     if is_cut_row or _BARE_MARK.match(last):
         return "\n".join((*before, "", f"\\{last}"))
     return source

@@ -105,14 +105,20 @@ def judge_whole_trip(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     """Return breaches for trips that always need an approval, and for statements that were not understood."""
     stated = select(rules, facts, Effect.trip_outcome)
     hit = [rule for rule in drop_general(stated) if rule.outcome is not Outcome.allowed]
-    hit += [rule for rule in find_open(rules, facts, "trip", is_covered=True) if rule.effect is Effect.unknown]
+    hit += [
+        rule for rule in find_open(rules, facts, "trip", is_covered=True) if rule.effect is Effect.unknown
+    ]
     text = "The policy asks for an approval of this trip."
     if any(rule.outcome is Outcome.forbidden for rule in hit):
         text = "The policy does not permit this trip."
-    breaches = _build_breaches(Reason.approval_required, hit, text, "ask for the approval, or change the trip")
+    breaches = _build_breaches(
+        Reason.approval_required, hit, text, "ask for the approval, or change the trip"
+    )
     gaps = [rule for rule in rules if rule.subject == "document"]
     text = "The policy document is not complete, so it permits nothing by itself."
-    breaches += _build_breaches(Reason.not_covered, gaps, text, "ask for an approval, or upload the whole document")
+    breaches += _build_breaches(
+        Reason.not_covered, gaps, text, "ask for an approval, or upload the whole document"
+    )
     return Subject("trip", breaches, (*hit, *gaps))
 
 
@@ -134,7 +140,9 @@ _SUBJECTS: Final[Mapping[Effect, SubjectName]] = {
 
 def is_grounded(rules: Iterable[PolicyRule]) -> bool:
     """Return True if at least one rule was understood and confirmed: what the rules do not limit is free."""
-    return any(rule.is_complete and not rule.is_pending and rule.effect is not Effect.unknown for rule in rules)
+    return any(
+        rule.is_complete and not rule.is_pending and rule.effect is not Effect.unknown for rule in rules
+    )
 
 
 def find_open(
@@ -218,7 +226,9 @@ def judge_cabin(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     for outcome in (Outcome.forbidden, Outcome.approval):
         strict = [rule for rule in explicit if rule.outcome is outcome]
         if strict:
-            return Subject("cabin", _build_breaches(Reason.cabin_above_policy, strict, text, remedy), tuple(strict))
+            return Subject(
+                "cabin", _build_breaches(Reason.cabin_above_policy, strict, text, remedy), tuple(strict)
+            )
     limiting = [rule for rule in drop_general([*granting, *below]) if not _permits(rule, cabin)]
     if limiting:
         breaches = _build_breaches(Reason.cabin_above_policy, limiting, text, remedy)
@@ -248,7 +258,9 @@ def _is_rest(rule: PolicyRule, cabin: Cabin) -> bool:
 
     What is said of a flight or a cabin itself counts more.
     """
-    is_of_lower = rule.cabin is not None and rule.cabin.rank < cabin.rank and rule.outcome is Outcome.forbidden
+    is_of_lower = (
+        rule.cabin is not None and rule.cabin.rank < cabin.rank and rule.outcome is Outcome.forbidden
+    )
     return OTHER_NOTE in rule.notes or is_of_lower
 
 
@@ -364,7 +376,10 @@ def _find_tiers(
         (rule, match)
         for rule, match in select(rules, facts, Effect.overage)
         if (rule.over_percent is None or percent in rule.over_percent)
-        and (rule.over_usd is None or over / (2 if rule.basis == "one_way" and facts.is_return else 1) in rule.over_usd)
+        and (
+            rule.over_usd is None
+            or over / (2 if rule.basis == "one_way" and facts.is_return else 1) in rule.over_usd
+        )
     ]
 
 

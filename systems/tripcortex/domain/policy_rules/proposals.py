@@ -33,8 +33,8 @@ from tripcortex.domain.policy_rules.extraction.sentences import read_open_table,
 from tripcortex.domain.policy_rules.extraction.statements import Block, PolicyEntity, read_blocks
 from tripcortex.domain.policy_rules.extraction.tables import extract_table_rules
 from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, normalize_document
-from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK
 from tripcortex.domain.policy_rules.extraction.whole_trips import find_exemption
+from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK
 from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import (
     OTHER_NOTE,
@@ -87,9 +87,13 @@ _ABOVE_MAXIMUM: Final = re.compile(
     re.IGNORECASE,
 )
 _LEADING: Final = re.compile(
-    r"^(?:On|For|In|Within|Over|Between|Outside) (?:[^,.;:@]{4,60}?)(?=,| (?:anyone|everyone|economy|everybody|all|@[EPBF]|the (?:cabin|class)|travel|you|we|employees|staff)\b)"
+    r"^(?:On|For|In|Within|Over|Between|Outside) (?:[^,.;:@]{4,60}?)(?=,| (?:anyone|everyone|economy"
+    r"|everybody|all|@[EPBF]|the (?:cabin|class)|travel|you|we|employees|staff)\b)"
 )
-_CABIN_ACT: Final = re.compile(r"\b(?:book|fl(?:y|own|ight)|class of|permitted|allowed|reimburs|purchas|entitle|never|not)", re.IGNORECASE)
+_CABIN_ACT: Final = re.compile(
+    r"\b(?:book|fl(?:y|own|ight)|class of|permitted|allowed|reimburs|purchas|entitle|never|not)",
+    re.IGNORECASE,
+)
 MAX_LABEL_WORDS: Final = 6
 _LABEL_VERB: Final = re.compile(
     r"\b(?:is|are|may|can|cannot|must|shall|should|will|do|does|not|never|no|nope|require\w*|need\w*|book"
@@ -210,7 +214,10 @@ class _Reader:
         scope = sentence.parse_scope(found[0]).scope
         return ParsedScope(
             RuleScope(
-                routes=scope.routes, except_routes=scope.except_routes, hours=scope.hours, distance_km=scope.distance_km
+                routes=scope.routes,
+                except_routes=scope.except_routes,
+                hours=scope.hours,
+                distance_km=scope.distance_km,
             )
         )
 

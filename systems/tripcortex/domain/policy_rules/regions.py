@@ -142,7 +142,9 @@ _COMPASS: Final = re.compile(
     r"\b(?:(?:north|south|east|west)[- ]?(?:east|west)?(?:ern)?|central|upper|lower|far|mid)[- ]$",
     re.IGNORECASE,
 )
-_LIST_OF: Final = re.compile(r"\b(?:list|law|rules|authorities|government|ministry|regulations) of (?:the )?$", re.IGNORECASE)
+_LIST_OF: Final = re.compile(
+    r"\b(?:list|law|rules|authorities|government|ministry|regulations) of (?:the )?$", re.IGNORECASE
+)
 # "US sanctions" and "EU carriers" are not about a place of travel.
 _NOT_A_PLACE_AFTER: Final = re.compile(
     r"^(?:'s)? (?:sanction|state department|department of state|government|embargo|nationals?|citizens?"
@@ -272,7 +274,11 @@ def _load_names() -> dict[str, str]:
             if len(name) > 3 and name not in ("america", "emirates", "mass"):
                 found.setdefault(name, token)
     found |= _DEMONYMS | _STATE_PARTS
-    found |= {"".join(map(_strip_accent, name)): token for name, token in found.items() if not name.isascii() and len(token) == 2}
+    found |= {
+        "".join(map(_strip_accent, name)): token
+        for name, token in found.items()
+        if not name.isascii() and len(token) == 2
+    }
     found |= {name: row["name"] for row in _read_regions() for name in row["words"].split("|")}
     return found
 

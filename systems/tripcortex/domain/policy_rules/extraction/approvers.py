@@ -11,7 +11,8 @@ from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Outcome, merge_approvers
 
 _HEAD: Final = re.compile(
-    r"(?:managers?|superiors?|supervisors?|directors?|leads?|leaders?|leadership|heads?|officers?|vps?|svps?|evps?"
+    r"(?:managers?|superiors?|supervisors?|directors?|leads?|leaders?|leadership|heads?|officers?|vps?"
+    r"|svps?|evps?"
     r"|presidents?|ceo|cfo"
     r"|coo|cto|chro|cio|cpo|gm|c-suite|c-level|controllers?|comptroller|finance|treasur\w+|treasury|hr"
     r"|human resources"
@@ -32,7 +33,9 @@ _HEAD: Final = re.compile(
 _VERB: Final = re.compile(
     r"\b(?:pre-?)?(?:approv(?:al|als|e|es|ed)|authori[sz](?:ation|e|es|ed)|sign(?:s|ed)?[- ]?off"
     r"|signatures?|consents?"
-    r"|permission|discretion|agreement(?= (?:of|by|from|is|must|in writing)\b)|(?<=with the )agreement|(?<=' )agreement|(?<=s )agreement|sanction(?:ed)?|endors(?:e|ed|ement)|clearance|cleared|thumbs-up|green light"
+    r"|permission|discretion|agreement(?= (?:of|by|from|is|must|in writing)\b)|(?<=with the )agreement"
+    r"|(?<=' )agreement|(?<=s )agreement|sanction(?:ed)?|endors(?:e|ed|ement)|clearance|cleared"
+    r"|thumbs-up|green light"
     r"|countersign\w*"
     r"|sign(?:s|ed)?|say(?:s)? yes|agrees?|agreed|ok(?:s|ay|ayed)?(?= it| in| by| from)|go-ahead"
     r"|waive[rds]?)\b",
@@ -41,7 +44,8 @@ _VERB: Final = re.compile(
 _NOT_NEEDED: Final = re.compile(
     r"\bno (?:\w+ ){0,3}?(?:approvals?|consent|agreement|clearance|signatures?"
     r"|authori[sz]ation|sign-?off|permission)\b(?! (?:from|by|can|may|helps?|will))"
-    r"|\bnobody'?s (?:permission|approval|consent|signature)|\bnot need (?:any(?:one|body)'s) \w+|\b(?:nobody|no one) (?:has to |needs to )?signs?\b"
+    r"|\bnobody'?s (?:permission|approval|consent|signature)|\bnot need (?:any(?:one|body)'s) \w+"
+    r"|\b(?:nobody|no one) (?:has to |needs to )?signs?\b"
     r"|\bwithout (?:\w+ ){0,3}?(?:approvals?|consent|agreement|clearance"
     r"|authori[sz]ation|sign-?off"
     r"|permission|asking|anyone)"
@@ -93,19 +97,26 @@ _WORD: Final = re.compile(r"[\w@][\w@'’/-]*(?:\.\w+)*|[+&,;:()→]")
 
 
 # Verbs that are about an approval only next to somebody who gives it.
-_WEAK_VERB: Final = re.compile(r"\b(?:confirm(?:s|ed|ation)?|decid(?:e|es|ed)|support(?:s|ed)?|allow(?:s|ed)?)\b", re.IGNORECASE)
+_WEAK_VERB: Final = re.compile(
+    r"\b(?:confirm(?:s|ed|ation)?|decid(?:e|es|ed)|support(?:s|ed)?|allow(?:s|ed)?)\b", re.IGNORECASE
+)
 # "consent of the Head and of Controlling": names that are no known roles.
 _OF: Final = re.compile(
-    r"^(?:d|s)?(?: (?:in (?:writing|advance|text form)|is|are|be|must be|has to be|shall be|given|obtained|granted|first|required"
+    r"^(?:d|s)?(?: (?:in (?:writing|advance|text form)|is|are|be|must be|has to be|shall be|given"
+    r"|obtained|granted|first|required"
     r"|needed|necessary|issued))*,? (?:of|from|by|with) (?P<names>.+)$",
     re.IGNORECASE,
 )
 _NAMED: Final = re.compile(
     r"^(?:both |either |jointly )?(?:by |of |from )?(?:the |a |an |your |their |his |her |its )?"
-    r"(?P<name>(?:[A-Z][\w&/-]*)(?:(?: of(?: the)?)? (?:[A-Z][\w&/-]*|area|department|division|unit|region|country|programmes?))*)"
+    r"(?P<name>(?:[A-Z][\w&/-]*)(?:(?: of(?: the)?)? (?:[A-Z][\w&/-]*|area|department|division|unit"
+    r"|region|country|programmes?))*)"
     r"(?P<rest>.*)$"
 )
-_AND_NEXT: Final = re.compile(r"^(?: ?\([^)]*\))?(?:,? (?:and|plus|as well as|together with)(?: also)? |, (?=the |by |of ))(?P<next>.+)$")
+_AND_NEXT: Final = re.compile(
+    r"^(?: ?\([^)]*\))?(?:,? (?:and|plus|as well as|together with)(?: also)? |, (?=the |by |of"
+    r" ))(?P<next>.+)$"
+)
 
 
 @dataclass(frozen=True)
@@ -143,7 +154,9 @@ def drop_approvers(text: str) -> str:
     for part in re.split(r"(?<=[.;])\s", text):
         verbs = [*_VERB.finditer(part), *_WEAK_VERB.finditer(part)]
         named = (each for verb in verbs for each in _find_named(part, verb))
-        spans = sorted({(start, end) for start, end, _ in (*_find_adjacent(part, verbs, is_value=False), *named)})
+        spans = sorted(
+            {(start, end) for start, end, _ in (*_find_adjacent(part, verbs, is_value=False), *named)}
+        )
         shown = part
         for start, end in reversed(spans):
             shown = f"{shown[:start]}{' ' * (end - start)}{shown[end:]}"
@@ -196,7 +209,8 @@ def _find_named(part: str, verb: re.Match[str]) -> Iterator[tuple[int, int, str]
 
 
 _BEFORE: Final = re.compile(
-    r"(?:^|[\s(])(?:the|your|their|a|an|its|his or her) (?P<name>[A-Z][\w&/-]*(?: (?:of(?: the)? )?[A-Z][\w&/-]*)*)"
+    r"(?:^|[\s(])(?:the|your|their|a|an|its|his or her) (?P<name>[A-Z][\w&/-]*(?: (?:of(?: the)?"
+    r" )?[A-Z][\w&/-]*)*)"
     r"(?: (?:must|has to|have to|needs to|should|may|shall|will|first|also|both|has|had)){1,3} $"
 )
 
@@ -217,7 +231,8 @@ def is_about_approval(text: str) -> bool:
 _BRIDGE_TO_VERB: Final = re.compile(
     r"^(?:'s|s')?(?:[ -]level)?(?: ?\([^)]*\))?(?:,? (?:and|or|\+|&|plus"
     r"|as well as) [\w' /.+&-]{1,45}?)?,? ?"
-    r"(?:(?:must|has to|have to|both have to|all|must give|consent is|is asked|agreement is|has|needs? to|may|can|should|shall|will|is|are|both|prior|written"
+    r"(?:(?:must|has to|have to|both have to|all|must give|consent is|is asked|agreement is|has|needs?"
+    r" to|may|can|should|shall|will|is|are|both|prior|written"
     r"|advance|explicit|express"
     r"|in advance|also|personally|then|first|jointly|do(?:es)?|'s|manager|required|the|their|to|give|gives"
     r"|level|-level|formal"

@@ -32,7 +32,8 @@ _UPGRADE: Final = re.compile(
     r"\bupgrad|\b(?:own|personal) (?:miles|points|money|funds|expense)", re.IGNORECASE
 )
 _UNLESS: Final = re.compile(
-    r"\b(?:with (?:one|1|a|an|the)(?: single| only)? exception|unless|save that|except(?:ing)?(?: for| where| when"
+    r"\b(?:with (?:one|1|a|an|the)(?: single| only)? exception|unless|save that|except(?:ing)?(?: for|"
+    r" where| when"
     r"| if| on)?|without|other than (?=with|by|on|for|in"
     r"|where|when)|until"
     r"|save (?:for|where|when|with))\b",
@@ -61,11 +62,14 @@ _STANDARD: Final = re.compile(
     re.IGNORECASE,
 )
 _ABOVE: Final = re.compile(
-    r"\b(?:other than|above|higher than|better than|anything but|nothing but|anything except|any (?:class|cabin) but|any(?:thing)? (?:class )?(?:above|beyond|higher)"
+    r"\b(?:other than|above|higher than|better than|anything but|nothing but|anything except|any"
+    r" (?:class|cabin) but|any(?:thing)? (?:class )?(?:above|beyond|higher)"
     r"|beyond)(?: the)? (?=@)",
     re.IGNORECASE,
 )
-_OTHER_CABIN: Final = re.compile(r"\b(?:any|every|all) (?:other|higher|better) (?:cabin|class)", re.IGNORECASE)
+_OTHER_CABIN: Final = re.compile(
+    r"\b(?:any|every|all) (?:other|higher|better) (?:cabin|class)", re.IGNORECASE
+)
 _AND_ABOVE: Final = re.compile(
     r"@[EPBF],? (?:and|or) (?:above|higher|better|up)|\bpremium (?:cabins|classes|class)\b", re.I
 )

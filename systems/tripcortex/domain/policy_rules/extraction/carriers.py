@@ -20,7 +20,9 @@ from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, Ru
 
 _PREFER: Final = re.compile(
     r"\bprefer|\bpartners?\b|\bwe like\b|\bcontract(?:ed|s)?\b|\bfirst choice\b|\bcorporate (?:agreement"
-    r"|rate|deal)|\bnegotiated\b|\b(?:is|are|must be|shall be|to be) (?:used|chosen|flown|booked|made)\b|\bmade on\b|\bencourage|\baccredited\b|\bdesignated\b|\bauthori[sz]ed (?:airlines?|carriers?)"
+    r"|rate|deal)|\bnegotiated\b|\b(?:is|are|must be|shall be|to be) (?:used|chosen|flown|booked"
+    r"|made)\b|\bmade on\b|\bencourage|\baccredited\b|\bdesignated\b|\bauthori[sz]ed (?:airlines?"
+    r"|carriers?)"
     r"|\bshould be used\b|\bpanel\b|\bapproved (?:airlines?|carriers?)",
     re.IGNORECASE,
 )
@@ -32,7 +34,8 @@ _OTHERS: Final = re.compile(
     r"\b(?:non-preferred|any other|another|other) (?:airline|carrier)s?\b", re.IGNORECASE
 )
 _AIRLINE_WORD: Final = re.compile(
-    r"\b(?:airlines?|carriers?|fly|book(?:ed|ing)?|used?|reimburs\w*|flown|flights?|prohibit\w*|banned|avoid|use of|prefer\w*)\b",
+    r"\b(?:airlines?|carriers?|fly|book(?:ed|ing)?|used?|reimburs\w*|flown|flights?|prohibit\w*|banned"
+    r"|avoid|use of|prefer\w*)\b",
     re.IGNORECASE,
 )
 # "Iraqi Airways (IA)"
@@ -52,10 +55,12 @@ def find_carriers(text: str) -> tuple[str, ...]:
     named = [
         each[0].casefold()
         for each in _compile_names().finditer(text)
-        if not any(start <= each.start() and each.end() <= end and end - start > len(each[0]) for start, end in spans)
+        if not any(
+            start <= each.start() and each.end() <= end and end - start > len(each[0]) for start, end in spans
+        )
     ]
     is_plain = sum(name not in _AMBIGUOUS for name in named)
-    is_about_airlines = len(named) > 1 and (is_plain or len(named) > 2) or bool(_AIRLINE_WORD.search(text))
+    is_about_airlines = (len(named) > 1 and (is_plain or len(named) > 2)) or bool(_AIRLINE_WORD.search(text))
     names = _load_names()
     stated = _CODE.findall(text) if is_about_airlines or _AIRLINE_WORD.search(text) else []
     codes = (

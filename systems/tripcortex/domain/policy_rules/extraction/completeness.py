@@ -19,9 +19,13 @@ _FOOTER: Final = re.compile(
     r"|\bowner\b|\bpolicy\b|\binternal\b|\bdocument\b",
     re.IGNORECASE,
 )
-_ABOUT_FARES: Final = re.compile(r"\bfares?\b|\bcabin|\bclass\b|\bapprov|\bceiling|\bin advance\b", re.IGNORECASE)
+_ABOUT_FARES: Final = re.compile(
+    r"\bfares?\b|\bcabin|\bclass\b|\bapprov|\bceiling|\bin advance\b", re.IGNORECASE
+)
 _CLOSING: Final = re.compile(
-    r"\b(?:regards|sincerely|yours (?:truly|faithfully)|on behalf of|signed|greetings|best wishes|respectfully)\b", re.I
+    r"\b(?:regards|sincerely|yours (?:truly|faithfully)|on behalf of|signed|greetings|best wishes"
+    r"|respectfully)\b",
+    re.I,
 )
 _REFERENCE: Final = re.compile(
     r"\b(?P<kind>[Ss]ections?|[Aa]ppendix|[Aa]ppendices|[Aa]nnex(?:es)?|[Ss]chedules?|[Aa]rticles?"

@@ -19,10 +19,13 @@ DEFAULT_RATES: Final[Mapping[str, Decimal]] = {
     for code, rate in (
         pair.split(":")
         for pair in (
-            "AED:0.2723 ARS:0.0007 AUD:0.65 BHD:2.65 BRL:0.185 CAD:0.71 CHF:1.24 CLP:0.00105 CNY:0.14 COP:0.00026 "
-            "CZK:0.048 DKK:0.155 EGP:0.021 EUR:1.16 GBP:1.32 GHS:0.09 HKD:0.1285 HUF:0.003 IDR:0.00006 ILS:0.3 "
+            "AED:0.2723 ARS:0.0007 AUD:0.65 BHD:2.65 BRL:0.185 CAD:0.71 CHF:1.24 CLP:0.00105 CNY:0.14"
+            " COP:0.00026 "
+            "CZK:0.048 DKK:0.155 EGP:0.021 EUR:1.16 GBP:1.32 GHS:0.09 HKD:0.1285 HUF:0.003 IDR:0.00006"
+            " ILS:0.3 "
             "INR:0.0113 JOD:1.41 JPY:0.0065 KES:0.0077 KRW:0.0007 KWD:3.26 LKR:0.0033 MAD:0.108 MXN:0.054 "
-            "MYR:0.24 NGN:0.00068 NOK:0.099 NZD:0.57 OMR:2.6 PEN:0.29 PHP:0.017 PKR:0.0036 PLN:0.274 QAR:0.2747 "
+            "MYR:0.24 NGN:0.00068 NOK:0.099 NZD:0.57 OMR:2.6 PEN:0.29 PHP:0.017 PKR:0.0036 PLN:0.274"
+            " QAR:0.2747 "
             "RON:0.228 SAR:0.2667 SEK:0.106 SGD:0.77 THB:0.031 TRY:0.024 TWD:0.032 TZS:0.0004 UGX:0.00028 "
             "VND:0.000038 XAF:0.00177 XOF:0.00177 ZAR:0.058"
         ).split()
@@ -53,21 +56,32 @@ _SIGN: Final = "|".join(re.escape(each) for each in sorted(_SIGNS, key=len, reve
 _WORD: Final = "|".join(sorted(_WORDS, key=len, reverse=True))
 _NUMBER: Final = r"\d+(?:[,  '.]\d{3})*(?:\.\d+)?(?:k\b)?"
 _SPACED: Final = re.compile(r"(?<=\d)[   '](?=\d{3}\b)")
-_BEFORE: Final = re.compile(rf"(?<![\w$])(?:(?P<sign>{_SIGN}|R(?=\s?\d))|(?P<code>{_CODES})\b)\s?(?P<number>{_NUMBER})")
+_BEFORE: Final = re.compile(
+    rf"(?<![\w$])(?:(?P<sign>{_SIGN}|R(?=\s?\d))|(?P<code>{_CODES})\b)\s?(?P<number>{_NUMBER})"
+)
 _AFTER: Final = re.compile(
-    rf"(?<![\w$.,])(?P<number>{_NUMBER})\s?(?:(?P<code>{_CODES})\b|(?P<sign>€|£|zł|¥)|(?P<word>(?i:{_WORD}))\b)"
+    rf"(?<![\w$.,])(?P<number>{_NUMBER})\s?(?:(?P<code>{_CODES})\b|(?P<sign>€|£|zł|¥)"
+    rf"|(?P<word>(?i:{_WORD}))\b)"
 )
 _UNIT: Final = re.compile(
-    rf"\b(?:per|each|the|a|one|1|to the|to an|for a|for one|=)\s+(?:(?P<code>{_CODES})\b|(?P<word>(?i:{_WORD}))\b)"
+    rf"\b(?:per|each|the|a|one|1|to the|to an|for a|for one|=)\s+(?:(?P<code>{_CODES})\b"
+    rf"|(?P<word>(?i:{_WORD}))\b)"
 )
-_RATE: Final = re.compile(r"\brates?\b|=|\bconver\w+|\bexchange|\bequals?\b|\bparity\b|\bworth\b", re.IGNORECASE)
+_RATE: Final = re.compile(
+    r"\brates?\b|=|\bconver\w+|\bexchange|\bequals?\b|\bparity\b|\bworth\b", re.IGNORECASE
+)
 _STATED: Final = re.compile(
-    rf"\b(?:amounts?|figures?|limits?|prices?|sums?|values?|monetary|caps?|ceilings?|fares?|currency|dollars?)\b[^.;]{{0,60}}?"
-    rf"\b(?:in|are|is|means?|=)\s+(?:the\s+)?(?:(?P<code>{_CODES})\b|(?P<word>(?i:{_WORD}))\b|(?P<sign>€|£|R\$))",
+    rf"\b(?:amounts?|figures?|limits?|prices?|sums?|values?|monetary|caps?|ceilings?|fares?|currency"
+    rf"|dollars?)\b[^.;]{{0,60}}?"
+    rf"\b(?:in|are|is|means?|=)\s+(?:the\s+)?(?:(?P<code>{_CODES})\b|(?P<word>(?i:{_WORD}))\b"
+    rf"|(?P<sign>€|£|R\$))",
 )
 _FACTOR: Final = re.compile(r"\bdollars?\b[^.;]*\bmultipl\w+ (?:it |them )?by (\d+(?:\.\d+)?)", re.IGNORECASE)
 # "AUD 2,000 (USD 1,300)": the dollars that the policy states itself.
-_BOTH: Final = re.compile(r"\$(\d+(?:\.\d+)?)\s*\((?:about |approx\.? |approximately |ca\. |i\.e\. |equal to |≈ ?)?\$(\d+(?:\.\d+)?)\)")
+_BOTH: Final = re.compile(
+    r"\$(\d+(?:\.\d+)?)\s*\((?:about |approx\.? |approximately |ca\. |i\.e\. |equal to |≈"
+    r" ?)?\$(\d+(?:\.\d+)?)\)"
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +122,12 @@ def find_money(texts: Iterable[str]) -> Money:
     listed = [text.replace("\xa0", " ").replace("**", "") for text in texts]
     default = next((code for text in listed if (code := _find_default(text))), "")
     if not default:
-        used = [_get_currency(each) for text in listed if not _RATE.search(text) for each in (*_BEFORE.finditer(text), *_AFTER.finditer(text))]
+        used = [
+            _get_currency(each)
+            for text in listed
+            if not _RATE.search(text)
+            for each in (*_BEFORE.finditer(text), *_AFTER.finditer(text))
+        ]
         named = [each for each in used if each != "USD"]
         default = "USD" if not named or "$" in used else max(set(named), key=named.count)
     rates = dict(DEFAULT_RATES)

@@ -20,7 +20,13 @@ from tripcortex.domain.policy_rules.extraction.fares import find_basis
 from tripcortex.domain.policy_rules.extraction.route_scopes import find_routes
 from tripcortex.domain.policy_rules.extraction.scopes import find_distance, find_flight_hours, find_terms
 from tripcortex.domain.policy_rules.extraction.statements import Block
-from tripcortex.domain.policy_rules.extraction.vocabulary import OUTSIDE_LADDER, Vocabulary, is_title, list_titles, normalize_level
+from tripcortex.domain.policy_rules.extraction.vocabulary import (
+    OUTSIDE_LADDER,
+    Vocabulary,
+    is_title,
+    list_titles,
+    normalize_level,
+)
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, normalize
 from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Basis, RoutePattern, RuleScope
@@ -30,88 +36,114 @@ _NAME: Final = r"[\"'*_]*(?P<name>[A-Za-zÀ-ÿ][\w&/' -]{0,40}?)[\"'*_]*(?: \([^
 _SENTENCE: Final = re.compile(
     rf"^(?:in (?:this|these) [\w ]+, |for (?:the purposes? of )?this \w+,? )?(?:an? |the |all )?{_NAME}"
     r"(?: (?P<kind>travel|trips?|flights?|routes?|journeys?))?"
-    r"(?P<link>\s*[:=]\s*|\s+-\s+|\.\s+|,? (?:means?|is|are|covers?|comprises?|includes?|refers to|consists? of|contains?) "
+    r"(?P<link>\s*[:=]\s*|\s+-\s+|\.\s+|,? (?:means?|is|are|covers?|comprises?|includes?|refers to"
+    r"|consists? of|contains?) "
     r"(?:that |those |the (?:destinations?|countries) )?)(?P<body>\S.*)$",
     re.IGNORECASE,
 )
 # "A trip is domestic if it begins and ends in …"
 _IF: Final = re.compile(
-    r"^(?:an? |any |all )?(?:trips?|flights?|journeys?|routes?|travel) (?:is|are|counts? as|(?:is|are) (?:called|considered"
-    r"|treated as|deemed)) [\"'*_]*(?P<name>[A-Za-z][\w -]{2,24}?)[\"'*_]*(?: trips?| flights?)?,? (?:if|when|where|whenever) (?P<body>.+)$",
+    r"^(?:an? |any |all )?(?:trips?|flights?|journeys?|routes?|travel) (?:is|are|counts? as|(?:is|are)"
+    r" (?:called|considered"
+    r"|treated as|deemed)) [\"'*_]*(?P<name>[A-Za-z][\w -]{2,24}?)[\"'*_]*(?: trips?| flights?)?,?"
+    r" (?:if|when|where|whenever) (?P<body>.+)$",
     re.IGNORECASE,
 )
 # "A short journey is one of up to three hours"
 _ONE_OF: Final = re.compile(
-    r"^an? (?P<name>(?:[a-z-]+ ){1,2}(?:journey|trip|flight|route|haul))s? (?:is|means) (?:one|a flight|a journey|a trip|any(?: flight)?) (?P<body>(?:of|that|where|with|lasting|which|taking).+)$",
+    r"^an? (?P<name>(?:[a-z-]+ ){1,2}(?:journey|trip|flight|route|haul))s? (?:is|means) (?:one|a flight"
+    r"|a journey|a trip|any(?: flight)?) (?P<body>(?:of|that|where|with|lasting|which|taking).+)$",
     re.IGNORECASE,
 )
 _REST: Final = re.compile(
-    r"^(?:everything else|anything else|all (?:the )?(?:other|others|rest|remaining)|any other|every other|the rest|others?)\b"
+    r"^(?:everything else|anything else|all (?:the )?(?:other|others|rest|remaining)|any other|every"
+    r" other|the rest|others?)\b"
     r"[^.]*?\b(?:is|are|counts? as) [\"'*_]*(?P<name>[A-Za-z][\w -]{2,24}?)[\"'*_]*\W*$",
     re.IGNORECASE,
 )
 _COUNTS_AS: Final = re.compile(
-    r"^(?P<places>[^.;:]*?)\b(?:counts?|treated|regarded|considered|belongs?|(?:is|are) (?:also )?(?:part of|in))\b[^.;]*?"
+    r"^(?P<places>[^.;:]*?)\b(?:counts?|treated|regarded|considered|belongs?|(?:is|are) (?:also"
+    r" )?(?:part of|in))\b[^.;]*?"
     r"\b(?:as|to|of|in|with)? ?(?:part of )?(?P<region>[A-Z][\w -]+?)\b(?: for [^.;]*)?[.;]?$"
 )
-_NEITHER: Final = re.compile(r"\bneither (?:in|to|within) (?:the )?(.+?) nor (?:in|to|within)?(?: the)? ?(.+)$", re.IGNORECASE)
+_NEITHER: Final = re.compile(
+    r"\bneither (?:in|to|within) (?:the )?(.+?) nor (?:in|to|within)?(?: the)? ?(.+)$", re.IGNORECASE
+)
 _CABIN_CODE: Final = re.compile(r"\b([A-Z]{1,2})\"? (?:means?|is|=|stands for|for|:) \"?(@[EPBF])(?!\w)")
 _HAUL: Final = re.compile(r"\b(ultra[- ]long|short|medium|mid|long)[- ]haul\b", re.IGNORECASE)
 _DEFINES: Final = re.compile(
-    r"\bmeans?\b|\bdefined\b|\brefers? to\b|\bis any\b|\bare (?:any|all|those)\b|\bis a flight|\bcounts as\b|\bcovers\b"
+    r"\bmeans?\b|\bdefined\b|\brefers? to\b|\bis any\b|\bare (?:any|all|those)\b|\bis a flight|\bcounts"
+    r" as\b|\bcovers\b"
     r"|\bflights? (?:of|that)|[=:(]| - ",
     re.I,
 )
 _HOME: Final = re.compile(
-    r"\b(?:domestic|within|inside|contiguous|continental|internal|based in|headquartered in|in-country|lie in|ends? in)\b",
+    r"\b(?:domestic|within|inside|contiguous|continental|internal|based in|headquartered in|in-country"
+    r"|lie in|ends? in)\b",
     re.IGNORECASE,
 )
 # The names that are words: they name a kind of trip in any case.
 _KINDS: Final = re.compile(
-    r"^(?:domestic|national|inland|international|intercontinental|continental|regional|local|overseas|abroad|foreign"
+    r"^(?:domestic|national|inland|international|intercontinental|continental|regional|local|overseas"
+    r"|abroad|foreign"
     r"|cross-border|short[- ]hops?|(?:near|far)[- ]?(?:by|shore)?|internal|transcontinental)$",
     re.IGNORECASE,
 )
 _LABEL: Final = re.compile(r"^[A-Za-zÀ-ÿ][\w -]* (?:[A-H]|\d{1,2}|I{1,3}|IV|VI?)$")
 _NOT_NAMES: Final = re.compile(
-    r"^(?:para(?:graph)?|clause|section|appendix|annex|annexure|table|part|article|chapter|schedule|circular|version|revision|page|issue|rule"
-    r"|step|january|february|march|april|may|june|july|august|september|october|november|december|figure|note|this"
-    r"|that|it|there|they|we|you|these|those|he|she|economy|(?:business|first|premium)(?: class| economy)?$|coach|approv\w*|question|answer"
+    r"^(?:para(?:graph)?|clause|section|appendix|annex|annexure|table|part|article|chapter|schedule"
+    r"|circular|version|revision|page|issue|rule"
+    r"|step|january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|figure|note|this"
+    r"|that|it|there|they|we|you|these|those|he|she|economy|(?:business|first|premium)(?: class|"
+    r" economy)?$|coach|approv\w*|question|answer"
     r"|what|who|which|where|when|how|our \w+)\b",
     re.IGNORECASE,
 )
 LEVEL_HEADER: Final = re.compile(
-    r"\b(?:levels?|grades?|bands?|roles?|titles?|employees?|employee groups?|groups?|positions?|crew|colleagues?"
+    r"\b(?:levels?|grades?|bands?|roles?|titles?|employees?|employee groups?|groups?|positions?|crew"
+    r"|colleagues?"
     r"|designations?|seniority|staff|job|tiers?|ranks?|workforce|persons?|people|members?"
     r"|categor(?:y|ies)(?: of (?:employee|staff|travell?er)s?)?|travell?ers?|who)\b",
     re.IGNORECASE,
 )
 _PEOPLE: Final = re.compile(
-    r"\b(?:employees?|staff|personnel|workers?|people|persons?|travell?ers?|everyone|everybody|colleagues?|members?"
-    r"|team|associates?|those|all others|hands|crew|physicians?|nurses?|engineers?|technicians?|assistants?)\b",
+    r"\b(?:employees?|staff|personnel|workers?|people|persons?|travell?ers?|everyone|everybody"
+    r"|colleagues?|members?"
+    r"|team|associates?|those|all others|hands|crew|physicians?|nurses?|engineers?|technicians?"
+    r"|assistants?)\b",
     re.IGNORECASE,
 )
 _STRONG_PEOPLE: Final = re.compile(
-    r"(?:an?|any|all|every|the|those)? ?(?:other )?(?:employees?|members?|persons?|staff|everyone|workers?|people)\b", re.IGNORECASE
+    r"(?:an?|any|all|every|the|those)? ?(?:other )?(?:employees?|members?|persons?|staff|everyone"
+    r"|workers?|people)\b",
+    re.IGNORECASE,
 )
 _ORDINARY: Final = re.compile(
-    r"\b(?:all|any|every(?:body|one)?)\b[^.;]{0,30}?\b(?:other|else|not (?:named|listed|belong|mentioned|a|in)|who do(?:es)? not|who (?:is|are) not"
-    r"|below|except)|\bnot (?:named|listed|mentioned) (?:below|above|elsewhere)|\bstandard\b|\ball (?:other )?(?:employees|staff)\b",
+    r"\b(?:all|any|every(?:body|one)?)\b[^.;]{0,30}?\b(?:other|else|not (?:named|listed|belong"
+    r"|mentioned|a|in)|who do(?:es)? not|who (?:is|are) not"
+    r"|below|except)|\bnot (?:named|listed|mentioned) (?:below|above|elsewhere)|\bstandard\b|\ball"
+    r" (?:other )?(?:employees|staff)\b",
     re.IGNORECASE,
 )
 _HEADING_LABEL: Final = re.compile(r"^([A-Z]?\d+(?:\.\d+)*|[A-Z])[.): ]")
 _LEVEL_CODES: Final = re.compile(r"\b[A-Z]{1,3}\d{1,2}\b")
 _NOT_LEVELS: Final = frozenset("above below higher up over other all any include and the not".split())
 _CAP_BASIS: Final = re.compile(
-    r"\b(?:caps?|ceilings?|limits?|amounts?|fares?|allowances?|maximum|budgets?|prices?|sums?|figures?)\b[^.]*|^all of these\b", re.IGNORECASE
+    r"\b(?:caps?|ceilings?|limits?|amounts?|fares?|allowances?|maximum|budgets?|prices?|sums?"
+    r"|figures?)\b[^.]*|^all of these\b",
+    re.IGNORECASE,
 )
 _ONE_WAY_PART: Final = re.compile(
     r"\bone[- ]way\b[^.]*?(?:(\d+)% of|(half|half of|1 half)|\b(\d+)%)|(?:(\d+)%|(half))[^.]*\bone[- ]way\b",
     re.IGNORECASE,
 )
-_LIST_NAME: Final = re.compile(r"\b(?:list|countries|destinations?|zone|area|jurisdictions|territories|places|group)s?\b", re.I)
+_LIST_NAME: Final = re.compile(
+    r"\b(?:list|countries|destinations?|zone|area|jurisdictions|territories|places|group)s?\b", re.I
+)
 _RULE_WORDS: Final = re.compile(
-    r"\$\d|¤\d|@[EPBF]|%|\d days|\b(?:must|shall|may|can|cannot|prohibit\w*|forbidden|permitted|allowed|book|booked|"
+    r"\$\d|¤\d|@[EPBF]|%|\d days|\b(?:must|shall|may|can|cannot|prohibit\w*|forbidden|permitted|allowed"
+    r"|book|booked|"
     r"reimburs\w*|nobody|never|paid)\b",
     re.IGNORECASE,
 )
@@ -135,7 +167,11 @@ def build_vocabulary(blocks: Sequence[Block]) -> Vocabulary:
     definitions = [*_find_definitions(blocks)]
     levels, base = _find_levels(definitions, blocks)
     bare = Vocabulary(
-        home=_find_home([*texts, *cells]), levels=levels, base=base, money=money, extensions=dict(_find_extensions(texts))
+        home=_find_home([*texts, *cells]),
+        levels=levels,
+        base=base,
+        money=money,
+        extensions=dict(_find_extensions(texts)),
     )
     named = _find_terms(definitions, bare)
     # Some definitions name others that come later.
@@ -149,8 +185,14 @@ def build_vocabulary(blocks: Sequence[Block]) -> Vocabulary:
         one_way_percent=_find_one_way_part(texts),
         carriers=dict(_find_carrier_terms(blocks)),
         aliases=(aliases := dict(_find_aliases(definitions, terms))),
-        cabin_codes={found[1]: found[2] for text in texts for found in _CABIN_CODE.finditer(normalize(text, is_cell=True))},
-        defined=frozenset([*(each.body for each, _ in named), *_list_other_bodies(definitions, aliases, levels)]),
+        cabin_codes={
+            found[1]: found[2]
+            for text in texts
+            for found in _CABIN_CODE.finditer(normalize(text, is_cell=True))
+        },
+        defined=frozenset(
+            [*(each.body for each, _ in named), *_list_other_bodies(definitions, aliases, levels)]
+        ),
     )
 
 
@@ -247,7 +289,8 @@ def _is_trip_name(each: Definition) -> bool:
         return True
     is_titled = name[:1].isupper() and not is_title(name)
     return bool(_KINDS.match(name) or (is_titled and (_LABEL.match(name) or _LIST_NAME.search(name)))) or (
-        is_titled and bool(re.search(r"\b(?:zone|area|destination|haul|region|kind of|route)", each.about, re.I))
+        is_titled
+        and bool(re.search(r"\b(?:zone|area|destination|haul|region|kind of|route)", each.about, re.I))
     )
 
 
@@ -257,15 +300,26 @@ def _read_trip_body(each: Definition, bare: Vocabulary, family: Sequence[RuleSco
         return None
     neither = _NEITHER.search(each.body)
     if neither:
-        inside = [find_routes(f"within {part}", bare).routes or find_terms(part, bare).routes for part in neither.groups()]
-        return RuleScope(except_routes=tuple(route for routes in inside for route in routes)) if all(inside) else None
+        inside = [
+            find_routes(f"within {part}", bare).routes or find_terms(part, bare).routes
+            for part in neither.groups()
+        ]
+        return (
+            RuleScope(except_routes=tuple(route for routes in inside for route in routes))
+            if all(inside)
+            else None
+        )
     body = re.sub(r"\b(?:including|incl\.) (?=[A-Z])", "and ", each.body)
     hours, distance = find_flight_hours(body), find_distance(body)
-    if re.search(r"\blist\b|\bcountries\b|\bdestinations\b|\bjurisdictions\b", each.name, re.I) and find_places(body):
+    if re.search(
+        r"\blist\b|\bcountries\b|\bdestinations\b|\bjurisdictions\b", each.name, re.I
+    ) and find_places(body):
         tokens = tuple(dict.fromkeys(token for place in find_places(body) for token in place.tokens))
         return RuleScope(routes=(RoutePattern(other=tokens),))
     routes = find_routes(body, bare)
-    is_other = routes.is_other or bool(re.match(r"(?:any|all|every) (?:the )?other|(?:the )?(?:rest|remainder)\b", body, re.IGNORECASE))
+    is_other = routes.is_other or bool(
+        re.match(r"(?:any|all|every) (?:the )?other|(?:the )?(?:rest|remainder)\b", body, re.IGNORECASE)
+    )
     if is_other and routes.routes and family:
         excepted = tuple(dict.fromkeys(route for scope in family for route in scope.routes))
         return RuleScope(routes=routes.routes, except_routes=excepted)
@@ -275,7 +329,9 @@ def _read_trip_body(each: Definition, bare: Vocabulary, family: Sequence[RuleSco
     own = find_terms(re.sub(re.escape(each.name), " ", body, flags=re.IGNORECASE), bare)
     if own.routes and not routes.is_placed and not is_other:
         return own
-    if routes.problem or not (routes.routes or routes.except_routes or not hours.is_open or not distance.is_open):
+    if routes.problem or not (
+        routes.routes or routes.except_routes or not hours.is_open or not distance.is_open
+    ):
         return None
     return RuleScope(
         routes=routes.routes, except_routes=routes.except_routes, hours=hours, distance_km=distance
@@ -292,7 +348,10 @@ def _find_hauls(texts: Iterable[str]) -> Iterator[tuple[str, RuleScope]]:
             hours, distance = find_flight_hours(after), find_distance(after)
             is_stated = not (hours.is_open and distance.is_open)
             if _DEFINES.search(after) and is_stated and "@" not in after and "$" not in after:
-                yield f"{found[1].lower().replace(' ', '-')}-haul", RuleScope(hours=hours, distance_km=distance)
+                yield (
+                    f"{found[1].lower().replace(' ', '-')}-haul",
+                    RuleScope(hours=hours, distance_km=distance),
+                )
 
 
 def _find_extensions(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -349,8 +408,12 @@ def _read_ladder(family: Sequence[Definition]) -> list[tuple[tuple[str, ...], bo
     groups: list[tuple[tuple[str, ...], bool]] = []
     is_people = 0
     for each in family:
-        is_people += bool(_PEOPLE.search(each.body) or _list_titles(each.body) or _LEVEL_CODES.search(each.body))
-        is_plain = not _RULE_WORDS.search(each.body) and not find_places(each.body) and not find_places(each.name)
+        is_people += bool(
+            _PEOPLE.search(each.body) or _list_titles(each.body) or _LEVEL_CODES.search(each.body)
+        )
+        is_plain = (
+            not _RULE_WORDS.search(each.body) and not find_places(each.body) and not find_places(each.name)
+        )
         if is_plain and each.name[:1].isupper() and len(each.name.split()) <= 3:
             names = (normalize_level(each.name), *_list_names(each.body))
             groups.append((tuple(dict.fromkeys(names)), bool(_ORDINARY.search(each.body))))
@@ -379,7 +442,9 @@ def _read_matrix(block: Block) -> list[tuple[tuple[str, ...], bool]]:
 
 def _list_titles(text: str) -> list[str]:
     folded = text.casefold()
-    return [title for title in list_titles() if len(title) > 3 and re.search(rf"\b{re.escape(title)}s?\b", folded)]
+    return [
+        title for title in list_titles() if len(title) > 3 and re.search(rf"\b{re.escape(title)}s?\b", folded)
+    ]
 
 
 def _list_names(cell: str) -> tuple[str, ...]:
@@ -387,9 +452,13 @@ def _list_names(cell: str) -> tuple[str, ...]:
     parts = re.split(r"\s*(?:,|/|;|:|\band\b|\bor\b|&|\(|\.)\s*", cell.replace(")", ""))
     found = []
     for part in parts:
-        name = normalize_level(re.sub(r"^(?:the|all|including|includes?|our|members? of the) ", "", part.strip(), flags=re.I))
+        name = normalize_level(
+            re.sub(r"^(?:the|all|including|includes?|our|members? of the) ", "", part.strip(), flags=re.I)
+        )
         is_name = 0 < len(name) < 40 and len(name.split()) <= 4 and name not in _NOT_LEVELS
-        if is_name and not re.search(r"\b(?:not|who|do|does|is|are|on|our|be?long|group|everybody|everyone)\b", name):
+        if is_name and not re.search(
+            r"\b(?:not|who|do|does|is|are|on|our|be?long|group|everybody|everyone)\b", name
+        ):
             found.append(name)
     return tuple(dict.fromkeys(found))
 
@@ -435,7 +504,11 @@ def _find_aliases(
         if is_named and roles and is_about_approval(each.about) and not _RULE_WORDS.search(each.body):
             yield each.name, f"approval of the {' and '.join(roles)}"
         is_amount = _CAP_BASIS.match(each.name)
-        if not is_amount and re.search(r"\b(?:in 1|in one|one|single) (?:direction|way)\b", each.body) and len(each.name.split()) == 1:
+        if (
+            not is_amount
+            and re.search(r"\b(?:in 1|in one|one|single) (?:direction|way)\b", each.body)
+            and len(each.name.split()) == 1
+        ):
             yield each.name.casefold(), "one way"
 
 

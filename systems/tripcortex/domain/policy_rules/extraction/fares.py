@@ -63,8 +63,13 @@ _CAP_WORDS: Final = re.compile(
 _OVER_CONTEXT: Final = re.compile(
     r"\b(?:over|above|exceed\w*|excess|overage|went over|beyond|higher than)\b", re.IGNORECASE
 )
-_EXCESS: Final = re.compile(r"\bexcess (?:is|of|over|above)\b|\boverage\b|\b(?:over|above) by\b|\bwent over\b|\bthe excess\b", re.IGNORECASE)
-_ASKED: Final = re.compile(r"\b(?:ask|it is|it's|goes to|talk to|see|that's|this is) ((?:your|the|a) [^,.;]+)", re.IGNORECASE)
+_EXCESS: Final = re.compile(
+    r"\bexcess (?:is|of|over|above)\b|\boverage\b|\b(?:over|above) by\b|\bwent over\b|\bthe excess\b",
+    re.IGNORECASE,
+)
+_ASKED: Final = re.compile(
+    r"\b(?:ask|it is|it's|goes to|talk to|see|that's|this is) ((?:your|the|a) [^,.;]+)", re.IGNORECASE
+)
 _IS_CAP: Final = re.compile(
     r"\b(?:cap|limit|ceiling|maximum|allowance)s?(?: fare| price)?(?: for \w+)?(?: is| are| of"
     r"|:) (?:set at )?\$\d",
@@ -103,7 +108,9 @@ _CLAUSE: Final = re.compile(
     r";\s*|,?\s+(?:and|but|while|whereas)\s+(?=[^,;]*\$\d)|,\s+(?=[^,;]{0,60}\$\d)", re.IGNORECASE
 )
 _MULTIPLE: Final = re.compile(
-    r"\b(?:exceed\w*|more than|over|above|beyond|higher than) (twice|double|thrice|(\d+(?:\.\d+)?) times) (?:the|this|that|its)", re.IGNORECASE
+    r"\b(?:exceed\w*|more than|over|above|beyond|higher than) (twice|double|thrice|(\d+(?:\.\d+)?)"
+    r" times) (?:the|this|that|its)",
+    re.IGNORECASE,
 )
 _PERCENT_OVER: Final = r"%"
 
@@ -249,11 +256,7 @@ def read_overage(sentence: Sentence) -> PolicyRule | None:
     context = f"{about} {text}"
     is_over = (_OVER_CAP.search(text) and _CAP_WORDS.search(text)) or _OVER_CONTEXT.search(sentence.about)
     is_over = is_over or _EXCESS.search(text)
-    if (
-        not is_over
-        or OTHER_COST.search(text)
-        or (OTHER_COST.search(about) and not FARE_WORDS.search(text))
-    ):
+    if not is_over or OTHER_COST.search(text) or (OTHER_COST.search(about) and not FARE_WORDS.search(text)):
         return None
     if not (FARE_WORDS.search(context) or _CAP_WORDS.search(context) or _EXCESS.search(text)) or re.search(
         r"\blowest\b|\bpreferred\b", text, re.I

@@ -50,7 +50,9 @@ _NOT_A_LEVEL: Final = re.compile(
     r"^ (?:advisor|travel advis|warning|alert|risk|countr|destination)", re.IGNORECASE
 )
 _TOO: Final = re.compile(r"^ (?:not excepted|included|too\b)", re.IGNORECASE)
-_LIST_BEFORE: Final = re.compile(r"\b(?:list|section|clause|part|annex|appendix|paragraph|see|table|in|\() ?$", re.IGNORECASE)
+_LIST_BEFORE: Final = re.compile(
+    r"\b(?:list|section|clause|part|annex|appendix|paragraph|see|table|in|\() ?$", re.IGNORECASE
+)
 _PERSON_OF: Final = re.compile(
     r"\b(?:travel|line|your|their|'s|account|hiring|reporting|direct) $", re.IGNORECASE
 )
@@ -84,9 +86,7 @@ def _mark_ordinary(
     """Return the levels; they say whether ordinary employees are among them, if that is known."""
     if included and vocabulary.is_base(included):
         included.append(ORDINARY)
-    elif included and vocabulary.knows_order(included):
-        excluded.append(ORDINARY)
-    elif excluded and vocabulary.is_base(excluded):
+    elif (included and vocabulary.knows_order(included)) or (excluded and vocabulary.is_base(excluded)):
         excluded.append(ORDINARY)
     return tuple(dict.fromkeys(included)), tuple(dict.fromkeys(excluded))
 

@@ -56,10 +56,13 @@ _PLAIN: Final = frozenset(
 )  # fmt: skip
 # What stands in parentheses explains, unless it is a condition.
 _ASIDE: Final = re.compile(
-    r"\((?![^)]*\b(?:if|only|except|unless|when|where|provided|subject|with|not|for|other|excluding|limited)\b)[^)]*\)", re.IGNORECASE
+    r"\((?![^)]*\b(?:if|only|except|unless|when|where|provided|subject|with|not|for|other|excluding"
+    r"|limited)\b)[^)]*\)",
+    re.IGNORECASE,
 )
 _DATES: Final = re.compile(
-    r"\b\d{1,2}(?:st|nd|rd|th)?(?= (?:to|and|-|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))|\b(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\b"
+    r"\b\d{1,2}(?:st|nd|rd|th)?(?= (?:to|and|-|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
+    r"|\b(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\b"
     r"|\b(?:Saturday|Sunday|weekend)s?\b"
 )
 _TOKEN: Final = re.compile(r"[^\W\d_][\w'.-]*")

@@ -15,28 +15,38 @@ from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import RuleScope
 
 _THESE_PLACES: Final = re.compile(
-    r"\b(?:these|those|the same|such) (?:\d+ )?(?:cities|airports|places|towns|countries|destinations|routes)\b"
+    r"\b(?:these|those|the same|such) (?:\d+ )?(?:cities|airports|places|towns|countries|destinations"
+    r"|routes)\b"
     r"|^(?P<lead>for |to )(?:these|those|them)\b",
     re.IGNORECASE,
 )
 _LISTING: Final = re.compile(
     r"^(?:[^.;:]{0,40}\b)?(?:the|this) list\b[^.;:]{0,20}?\b(?:includes?|comprises|contains|is|names)\b"
-    r"|^(?:(?:for this purpose|currently|at (?:the time of issue|this moment|present)),? )?(?:these|they|those|such)\b[^.;:]{0,30}?\b(?:are|include\w*)\b",
+    r"|^(?:(?:for this purpose|currently|at (?:the time of issue|this moment|present)),? )?(?:these"
+    r"|they|those|such)\b[^.;:]{0,30}?\b(?:are|include\w*)\b",
     re.IGNORECASE,
 )
 _DO_SO: Final = re.compile(
-    r"\b(?:do(?:es)? so|book (?:it|them|one)|pay (?:it|for it|them)|fly it|use (?:it|them)|on (?:those|these) (?:same )?(?:flights|trips|routes)"
+    r"\b(?:do(?:es)? so|book (?:it|them|one)|pay (?:it|for it|them)|fly it|use (?:it|them)|on (?:those"
+    r"|these) (?:same )?(?:flights|trips|routes)"
     r"|(?:it|this|that) (?:requires?|needs?|is|may|must|can|will)|it (?:over|under|above|below|on|in|at))\b",
     re.IGNORECASE,
 )
-_THOSE_DAYS: Final = re.compile(r"\b(?:on|in|during|at) (?:these|those|this|that) (?:days|dates|period|time|weeks?)\b", re.IGNORECASE)
+_THOSE_DAYS: Final = re.compile(
+    r"\b(?:on|in|during|at) (?:these|those|this|that) (?:days|dates|period|time|weeks?)\b", re.IGNORECASE
+)
 _TIER: Final = re.compile(
-    r"(?:if (?:it|the excess|that|you(?:'re| are)|they)|more than|above|beyond|over|anything|up to|larger|from|between|greater)\b", re.IGNORECASE
+    r"(?:if (?:it|the excess|that|you(?:'re| are)|they)|more than|above|beyond|over|anything|up to"
+    r"|larger|from|between|greater)\b",
+    re.IGNORECASE,
 )
 _OVER: Final = re.compile(r"\b(?:excess|overage|over (?:the|by)|above the|exceed\w*)\b", re.IGNORECASE)
-_SAME: Final = re.compile(r"\b(?:the same|this) (?:also )?(?:goes|applies|holds)\b(?: (?:for|to))?", re.IGNORECASE)
+_SAME: Final = re.compile(
+    r"\b(?:the same|this) (?:also )?(?:goes|applies|holds)\b(?: (?:for|to))?", re.IGNORECASE
+)
 _BELOW_THAT: Final = re.compile(
-    r"\b(?:under|below|short of|within|less than|up to) (?:those|these|that|this)\b|\b(?:on )?shorter (?:flights|trips|ones|distances|journeys)\b",
+    r"\b(?:under|below|short of|within|less than|up to) (?:those|these|that|this)\b|\b(?:on )?shorter"
+    r" (?:flights|trips|ones|distances|journeys)\b",
     re.IGNORECASE,
 )
 
@@ -63,11 +73,17 @@ def join_reference(sentence: Sentence, before: Sentence | None, ruling: Sentence
     places = find_places(before.text)
     if places and not find_places(text) and (found := _THESE_PLACES.search(text)):
         words = " and ".join(dict.fromkeys(place.words for place in places))
-        return replace(sentence, text=f"{text[: found.start()]}{found['lead'] or ''}{words}{text[found.end() :]}")
+        return replace(
+            sentence, text=f"{text[: found.start()]}{found['lead'] or ''}{words}{text[found.end() :]}"
+        )
     same = _SAME.search(text)
     if same and find_places(text[same.end() :]) and places:
         plain = re.sub("|".join(re.escape(place.words) for place in places), " ", before.text)
-        return replace(sentence, text=f"{text[same.end() :].strip(' .')}: {plain}", quote=f"{before.quote} {sentence.quote}")
+        return replace(
+            sentence,
+            text=f"{text[same.end() :].strip(' .')}: {plain}",
+            quote=f"{before.quote} {sentence.quote}",
+        )
     if _LISTING.match(text) and (find_places(text) or find_carriers(text)):
         is_own = find_carriers(before.text) if find_carriers(text) else places
         return _join_texts(ruling or before, sentence) if ruling or not is_own else sentence
@@ -93,7 +109,10 @@ def _carry_cabin(sentence: Sentence, before: Sentence) -> Sentence:
     mark = CABIN_MARK.findall(before.text)[-1]
     scope = before.parse_scope().scope
     carried = RuleScope(
-        routes=scope.routes, except_routes=scope.except_routes, hours=scope.hours, distance_km=scope.distance_km
+        routes=scope.routes,
+        except_routes=scope.except_routes,
+        hours=scope.hours,
+        distance_km=scope.distance_km,
     )
     if re.match(r"(?:It|This|That|They|These)\b", sentence.text):
         carried = carried.model_copy(update={"levels": scope.levels, "except_levels": scope.except_levels})

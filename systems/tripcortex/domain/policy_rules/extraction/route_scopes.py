@@ -26,7 +26,8 @@ _EXAMPLES: Final = re.compile(
 )
 _DOMESTIC: Final = re.compile(r"\bdomestic(?:ally)?\b|\bin-country\b|\bnational flights?\b", re.IGNORECASE)
 _INTERNATIONAL: Final = re.compile(
-    r"\binternational(?:ly)?\b|\bintl\b\.?|\bcross-border\b|\boverseas\b|\babroad\b|\bleav(?:es|ing) the (?:country|united states|us|uk|home country)\b|\bforeign (?:travel"
+    r"\binternational(?:ly)?\b|\bintl\b\.?|\bcross-border\b|\boverseas\b|\babroad\b|\bleav(?:es|ing)"
+    r" the (?:country|united states|us|uk|home country)\b|\bforeign (?:travel"
     r"|trips?|flights?|destinations?|journeys?)\b|\bnon-domestic\b",
     re.IGNORECASE,
 )
@@ -36,7 +37,10 @@ _NOT_ROUTES: Final = re.compile(
     r"|\bdomestic partner",
     re.IGNORECASE,
 )
-_CODES: Final = re.compile(r"([A-Z]\w+(?: (?:de |do |da )?[A-Z]\w+){0,2}) \((?:[A-Z][\w ]+, )?([A-Z]{3}(?:(?:, | or | and |/)[A-Z]{3})*)\)")
+_CODES: Final = re.compile(
+    r"([A-Z]\w+(?: (?:de |do |da )?[A-Z]\w+){0,2}) \((?:[A-Z][\w ]+, )?([A-Z]{3}(?:(?:, | or | and "
+    r"|/)[A-Z]{3})*)\)"
+)
 _OCEAN: Final = re.compile(r"\btrans[- ]?(atlantic|pacific)\b", re.IGNORECASE)
 _INTERCONTINENTAL: Final = re.compile(
     r"\binter-?continental\b|\b(?:different|other|another) continents?\b", re.I
@@ -59,9 +63,12 @@ _EXCLUSION: Final = re.compile(
     r"([^.;:)]*)",
     re.IGNORECASE,
 )
-_OUTSIDE: Final = re.compile(r"\b(?:outside|beyond|leav(?:e|es|ing)|out of)(?: of)? (?:the )?$", re.IGNORECASE)
+_OUTSIDE: Final = re.compile(
+    r"\b(?:outside|beyond|leav(?:e|es|ing)|out of)(?: of)? (?:the )?$", re.IGNORECASE
+)
 _WITHIN: Final = re.compile(
-    r"\b(?:within|inside|intra|internal to|across|in|(?:both|(?:start|begin)(?:s|ning|ing)? and end(?:s|ing)?) in)(?: -|-"
+    r"\b(?:within|inside|intra|internal to|across|in|(?:both|(?:start|begin)(?:s|ning|ing)? and end(?:s"
+    r"|ing)?) in)(?: -|-"
     r"|\s)(?:the )?"
     r"(?:contiguous |continental |same )?$",
     re.IGNORECASE,
@@ -150,7 +157,9 @@ def find_routes(text: str, vocabulary: Vocabulary) -> RouteScope:
     coded = _find_coded(text, vocabulary)
     routes = _extend((*patterns, *coded.routes), vocabulary)
     excepted = _extend((*excluded, *outside), vocabulary)
-    is_placed = any(route.one or route.other for route in (*patterns, *excepted)) and not _INTERCONTINENTAL.search(text)
+    is_placed = any(
+        route.one or route.other for route in (*patterns, *excepted)
+    ) and not _INTERCONTINENTAL.search(text)
     return RouteScope(routes, excepted, is_other, coded.problem, is_placed)
 
 
@@ -162,7 +171,9 @@ def _extend(routes: tuple[RoutePattern, ...], vocabulary: Vocabulary) -> tuple[R
     def add(tokens: tuple[str, ...]) -> tuple[str, ...]:
         return (*tokens, *(more for token in tokens for more in vocabulary.extensions.get(token, ())))
 
-    return tuple(route.model_copy(update={"one": add(route.one), "other": add(route.other)}) for route in routes)
+    return tuple(
+        route.model_copy(update={"one": add(route.one), "other": add(route.other)}) for route in routes
+    )
 
 
 def _drop_codes(found: re.Match[str]) -> str:
@@ -234,7 +245,9 @@ def _split_pair(text: str, group: list[PlaceMention]) -> tuple[list[PlaceMention
         link = text[group[at - 1].end : group[at].start]
         if _PAIR_LINK.match(link):
             return group[:at], group[at:]
-    if len(group) > 1 and re.search(r"\b(?:any 2 of|any of|among) (?:the )?$", text[: group[0].start], re.IGNORECASE):
+    if len(group) > 1 and re.search(
+        r"\b(?:any 2 of|any of|among) (?:the )?$", text[: group[0].start], re.IGNORECASE
+    ):
         return group, group
     if len(group) > 1 and _BETWEEN.search(text[: group[0].start]):
         first = text[group[0].end : group[1].start]

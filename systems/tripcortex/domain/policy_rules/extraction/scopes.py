@@ -30,7 +30,8 @@ _RED_EYE: Final = re.compile(r"\bred[- ]?eye|\bovernight flights?|\bnight flight
 _CLOCK: Final = re.compile(r"(\d{1,2}):\d\d ?(?:am|pm)? ?(?:-|to|and) ?(\d{1,2}):\d\d", re.IGNORECASE)
 # Conditions that no trip states. A permission that has one is incomplete.
 _UNKNOWN_CONDITION: Final = re.compile(
-    r"\b(?:outbound|inbound|return) (?:leg|flight|journey|way)s? only\b|\bone direction\b|\bonly (?:on|for) the (?:outbound|inbound|return)\b"
+    r"\b(?:outbound|inbound|return) (?:leg|flight|journey|way)s? only\b|\bone direction\b|\bonly (?:on"
+    r"|for) the (?:outbound|inbound|return)\b"
     r"|\bmedical|\bdisabilit|\baccommodation|\bhealth\b|\bdoctor|\binjur|\bpregnan|\bclients?\b"
     r"|\bcustomers?\b|\bguests?\b"
     r"|\bcandidates?\b|\bred[- ]?eye|\bovernight\b|\bupgrad|(?<!\d )(?<!statute )\bmiles\b(?! (?:or|and))"
@@ -56,7 +57,8 @@ _HARMLESS: Final = re.compile(
     r"|relevant )*"
     r"(?:cap|ceiling|limit|budget|fare|allowance|maximum)|\bcap|\bceiling|\bavailable\b|\bpossible\b"
     r"|\bpractica"
-    r"|\bapprov|\boffer|\boperat|\bsign|\bagree|\bconsent|\bneeded\b|\bnecessary\b|\bappropriate\b|\brequired\b|\bauthori[sz]|\bas long as .* (?:cap"
+    r"|\bapprov|\boffer|\boperat|\bsign|\bagree|\bconsent|\bneeded\b|\bnecessary\b|\bappropriate\b"
+    r"|\brequired\b|\bauthori[sz]|\bas long as .* (?:cap"
     r"|ceiling|limit)"
     r"|\bbook|\b@[EPBF] (?:only|class)?\W*$|^\W*(?:@[EPBF]|class|cabin|for (?:all|every)\b|in)?\W*$"
     r"|\bwithout asking",
@@ -67,14 +69,22 @@ _HARMLESS: Final = re.compile(
 _MONTHS: Final = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _SEASON: Final = re.compile(
-    rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: (?P<month>{_MONTH}))? ?(?:to|-|through|until|and|till) ?(?:the )?(?P<last>\d{{1,2}})(?:st|nd|rd|th)? (?P<last_month>{_MONTH})\b"
-    rf"|\b(?P<month2>{_MONTH}) (?P<day2>\d{{1,2}})(?:st|nd|rd|th)? ?(?:to|-|through|until|and) ?(?P<last_month2>{_MONTH}) (?P<last2>\d{{1,2}})"
+    rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: (?P<month>{_MONTH}))? ?(?:to|-|through|until|and|till)"
+    rf" ?(?:the )?(?P<last>\d{{1,2}})(?:st|nd|rd|th)? (?P<last_month>{_MONTH})\b"
+    rf"|\b(?P<month2>{_MONTH}) (?P<day2>\d{{1,2}})(?:st|nd|rd|th)? ?(?:to|-|through|until|and)"
+    rf" ?(?P<last_month2>{_MONTH}) (?P<last2>\d{{1,2}})"
 )
 _HOTEL: Final = re.compile(r"\bhotels?\b|\blodging\b|\baccommodation\b|\bper night\b|\broom\b", re.IGNORECASE)
-_ONE_WAY_ONLY: Final = re.compile(r"\bone[- ]way (?:tickets?|trips?|flights?|journeys?|travel)\b", re.IGNORECASE)
-_RETURN_ONLY: Final = re.compile(r"\b(?:return|round[- ]trip) (?:tickets?|trips?|flights?|journeys?)\b", re.IGNORECASE)
+_ONE_WAY_ONLY: Final = re.compile(
+    r"\bone[- ]way (?:tickets?|trips?|flights?|journeys?|travel)\b", re.IGNORECASE
+)
+_RETURN_ONLY: Final = re.compile(
+    r"\b(?:return|round[- ]trip) (?:tickets?|trips?|flights?|journeys?)\b", re.IGNORECASE
+)
 _USUAL_TERM: Final = re.compile(
-    r"domestic|journey|trip$|flight$|^list |national|regional|local|haul|continental|foreign|abroad|overseas|internal|short hop", re.IGNORECASE
+    r"domestic|journey|trip$|flight$|^list |national|regional|local|haul|continental|foreign|abroad"
+    r"|overseas|internal|short hop",
+    re.IGNORECASE,
 )
 
 
@@ -164,9 +174,15 @@ def find_season(text: str) -> tuple[str, ...]:
 
 def find_weekdays(text: str) -> tuple[int, ...]:
     """Return the days of the week on which a flight leaves, if the text names Saturday, Sunday or the weekend."""
-    if re.search(r"\bweekends?\b", text, re.IGNORECASE) and re.search(r"\bdepart|\bflight|\bfly|\boutbound|\bleav", text, re.I):
+    if re.search(r"\bweekends?\b", text, re.IGNORECASE) and re.search(
+        r"\bdepart|\bflight|\bfly|\boutbound|\bleav", text, re.I
+    ):
         return (5, 6)
-    return tuple(day for day, name in ((5, "Saturday"), (6, "Sunday")) if re.search(rf"\bon (?:a |an? \w+ or a )?{name}s?\b|\bor (?:a |on )?{name}s?\b", text))
+    return tuple(
+        day
+        for day, name in ((5, "Saturday"), (6, "Sunday"))
+        if re.search(rf"\bon (?:a |an? \w+ or a )?{name}s?\b|\bor (?:a |on )?{name}s?\b", text)
+    )
 
 
 def find_nights(text: str) -> Range:
@@ -238,7 +254,9 @@ def find_distance(text: str) -> Range:
 def _names_term(text: str, name: str) -> bool:
     """Return True if the text names the term. A word that is not a usual one for trips needs its capital."""
     pattern = re.escape(name).replace(r"\-", "[- ]?").replace(r"\ ", "[- ]?")
-    found = re.search(rf"(?<!ultra[- ])(?<![\w-]){pattern}s?\b(?! (?:sos|roaming|partner))", text, re.IGNORECASE)
+    found = re.search(
+        rf"(?<!ultra[- ])(?<![\w-]){pattern}s?\b(?! (?:sos|roaming|partner))", text, re.IGNORECASE
+    )
     return found is not None and (bool(_USUAL_TERM.search(name)) or found[0][:1].isupper())
 
 
@@ -265,7 +283,12 @@ def _find_unknown_condition(text: str, scope: RuleScope, vocabulary: Vocabulary)
 
 def _states_scope(words: str, vocabulary: Vocabulary) -> bool:
     """Return True if a condition's words contain a part that the scope has."""
-    known = find_range(words, HOURS) or find_range(words, DAYS) or find_cabins(words) or not find_nights(words).is_open
+    known = (
+        find_range(words, HOURS)
+        or find_range(words, DAYS)
+        or find_cabins(words)
+        or not find_nights(words).is_open
+    )
     known = known or not find_distance(words).is_open
     return bool(
         known

@@ -15,7 +15,6 @@ from tripcortex.domain.policy_rules.extraction.cabins import extract_cabin_rules
 from tripcortex.domain.policy_rules.extraction.carriers import extract_carrier_rules
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
 from tripcortex.domain.policy_rules.extraction.fares import extract_fare_rules, is_about_fares, read_overage
-from tripcortex.domain.policy_rules.extraction.notices import extract_notice_rules, is_about_notice
 from tripcortex.domain.policy_rules.extraction.lexicon import (
     INCLUDED,
     OBSOLETE,
@@ -24,10 +23,11 @@ from tripcortex.domain.policy_rules.extraction.lexicon import (
     RECOMMENDATION,
     is_prohibition,
 )
+from tripcortex.domain.policy_rules.extraction.notices import extract_notice_rules, is_about_notice
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope
 from tripcortex.domain.policy_rules.extraction.vocabulary import normalize_document
 from tripcortex.domain.policy_rules.extraction.whole_trips import extract_trip_rules
-from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, DAYS, find_range
+from tripcortex.domain.policy_rules.extraction.wording import DAYS, find_range
 from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, Range, RuleScope, SubjectName
 
 _AIR: Final = re.compile(
@@ -56,15 +56,19 @@ def read_open_table(table: Sentence, rows: Sequence[Sequence[str]]) -> Iterator[
 
 
 _FARE_LIMIT: Final = re.compile(
-    r"\bcaps?\b|\bceilings?\b|\blimit\w*\b|\bmaxim\w+\b|\bat most\b|\bup to\b|\b(?:no|not) more than\b|\bexceed\w*\b|\babove\b|\bover\b"
+    r"\bcaps?\b|\bceilings?\b|\blimit\w*\b|\bmaxim\w+\b|\bat most\b|\bup to\b|\b(?:no|not) more than\b"
+    r"|\bexceed\w*\b|\babove\b|\bover\b"
     r"|\ballowance\b|\bbudget\b|\bwithin\b",
     re.IGNORECASE,
 )
 _NOTICE: Final = re.compile(
-    r"\bin advance\b|\bahead\b|\b(?:before|prior to) (?:the )?(?:departure|travel|flight|trip)|\bnotice\b|\blead[- ]time\b|\bdays between\b|\blate bookings?\b",
+    r"\bin advance\b|\bahead\b|\b(?:before|prior to) (?:the )?(?:departure|travel|flight|trip)"
+    r"|\bnotice\b|\blead[- ]time\b|\bdays between\b|\blate bookings?\b",
     re.IGNORECASE,
 )
-_RELATIVE: Final = re.compile(r"\blowest\b|\bcheapest\b|\bcheaper\b|\bdearer\b|\bcompar|\bdifference\b", re.IGNORECASE)
+_RELATIVE: Final = re.compile(
+    r"\blowest\b|\bcheapest\b|\bcheaper\b|\bdearer\b|\bcompar|\bdifference\b", re.IGNORECASE
+)
 
 
 def _find_open_subject(sentence: Sentence) -> SubjectName:
@@ -80,7 +84,10 @@ def _find_open_subject(sentence: Sentence) -> SubjectName:
     return "trip" if _is_restrictive(sentence) else ""
 
 
-_NO_LIMIT: Final = re.compile(r"\bno (?:\w+ )?(?:limit|cap|ceiling|maximum)|\bdo(?:es)? not (?:set|work with|apply)|\bjust book\b", re.IGNORECASE)
+_NO_LIMIT: Final = re.compile(
+    r"\bno (?:\w+ )?(?:limit|cap|ceiling|maximum)|\bdo(?:es)? not (?:set|work with|apply)|\bjust book\b",
+    re.IGNORECASE,
+)
 
 
 def _build_unknown(sentence: Sentence, subject: SubjectName) -> PolicyRule:
@@ -121,8 +128,15 @@ def read_row(row: Sentence, key: str, value: str, headers: str) -> Iterator[Poli
     yield from _read_subjects(sentence, Range())
 
 
-_PRICE: Final = re.compile(r"\bprices?\b|\bfares?\b|\btickets?\b|\bcosts?\b|\btotal\b|\bamounts?\b|\bvalue\b|\bairfare", re.IGNORECASE)
-_OVER: Final = re.compile(r"\bover(?:age| the| cap)|\babove (?:the )?(?:cap|limit|ceil)|\bexcess\b|\bexceed|\bhow (?:far|much) (?:above|over)|\boverrun", re.IGNORECASE)
+_PRICE: Final = re.compile(
+    r"\bprices?\b|\bfares?\b|\btickets?\b|\bcosts?\b|\btotal\b|\bamounts?\b|\bvalue\b|\bairfare",
+    re.IGNORECASE,
+)
+_OVER: Final = re.compile(
+    r"\bover(?:age| the| cap)|\babove (?:the )?(?:cap|limit|ceil)|\bexcess\b|\bexceed|\bhow (?:far"
+    r"|much) (?:above|over)|\boverrun",
+    re.IGNORECASE,
+)
 
 
 _OVER_HEADER: Final = re.compile(r"\b(?:above|over|excess|exceed\w*|overage|overrun)\b", re.IGNORECASE)
@@ -131,7 +145,12 @@ _OVER_HEADER: Final = re.compile(r"\b(?:above|over|excess|exceed\w*|overage|over
 def _find_price(sentence: Sentence, key: str, headers: str) -> Range | None:
     """Return the range of prices that the row of a table of approvals is for, or None."""
     about = f"{sentence.block.section or ''} {headers}"
-    if _OVER.search(key) or _OVER_HEADER.search(f"{about} {sentence.block.lead}") or "%" in key or not _PRICE.search(f"{about} {key}"):
+    if (
+        _OVER.search(key)
+        or _OVER_HEADER.search(f"{about} {sentence.block.lead}")
+        or "%" in key
+        or not _PRICE.search(f"{about} {key}")
+    ):
         return None
     found = find_range(key, "", r"\$")
     return found[0] if found else None
@@ -156,5 +175,10 @@ def _is_restrictive(sentence: Sentence) -> bool:
     text = sentence.text
     approval = find_approval(text)
     is_needed = approval is not None and approval.outcome is Outcome.approval
-    is_other = OTHER_ACT.search(text) or OTHER_COST.search(text) or RECOMMENDATION.search(text) or OBSOLETE.search(text)
+    is_other = (
+        OTHER_ACT.search(text)
+        or OTHER_COST.search(text)
+        or RECOMMENDATION.search(text)
+        or OBSOLETE.search(text)
+    )
     return bool(_AIR.search(text) and (is_needed or is_prohibition(text)) and not is_other)

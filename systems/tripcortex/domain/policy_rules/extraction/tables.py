@@ -30,7 +30,9 @@ _MONEY: Final = re.compile(
     r"^[^\w¤]*(?:up to |max(?:imum)?\.? |at most )?\$?(\d+(?:\.\d+)?)\b(?!%| days| hours)"
 )
 _MONEY_HEADER: Final = re.compile(
-    r"\bcaps?\b|\blimits?\b|\bceiling|\bmax|\bcosts?\b|\bfares?\b|\bprice|\$|\bUSD\b|\ballowance|\bbudget|\bamount", re.I
+    r"\bcaps?\b|\blimits?\b|\bceiling|\bmax|\bcosts?\b|\bfares?\b|\bprice|\$|\bUSD\b|\ballowance"
+    r"|\bbudget|\bamount",
+    re.I,
 )
 _APPROVAL_HEADER: Final = re.compile(
     r"\bapprov|\bsign-?off|\bauthori[sz]|\bif exceeded|\bexception|\bby whom\b|\bescalat|\brequired\b"
@@ -54,7 +56,8 @@ _TO_HEADER: Final = re.compile(r"^\W*(?:to|destination|arrival|end)\b", re.I)
 _CAP_LEAD: Final = re.compile(r"\b(?:caps?|ceilings?|limits?|maxim\w+|fares?|allowances?|amounts?)\b", re.I)
 _EMPTY: Final = re.compile(r"^[\s–—\-/.]*$|^n/?a$", re.IGNORECASE)
 _NO: Final = re.compile(
-    r"^\W*(?:no|none|not (?:permitted|allowed|available|authori[sz]ed)|never|prohibited|forbidden|✗|✘|x|×|❌)\b"
+    r"^\W*(?:no|none|not (?:permitted|allowed|available|authori[sz]ed)|never|prohibited|forbidden|✗|✘|x"
+    r"|×|❌)\b"
     r"|^\W*[✗✘×❌]",
     re.I,
 )
@@ -76,7 +79,9 @@ def extract_table_rules(table: Sentence, rows: Sequence[Sequence[str]]) -> Itera
     """Yield the rules of a table with a header. `table` has the caption as `about`."""
     header = [normalize_document(cell, table.vocabulary, is_cell=True) for cell in rows[0]]
     body = [
-        [normalize_document(cell, table.vocabulary, is_cell=True) for cell in row] + [""] * (len(header) - len(row)) for row in rows[1:]
+        [normalize_document(cell, table.vocabulary, is_cell=True) for cell in row]
+        + [""] * (len(header) - len(row))
+        for row in rows[1:]
     ]
     is_pair = any(_FROM_HEADER.search(each) for each in header) and any(
         _TO_HEADER.search(each) for each in header
@@ -84,7 +89,15 @@ def extract_table_rules(table: Sentence, rows: Sequence[Sequence[str]]) -> Itera
     has_row_cabins = sum(bool(find_cabins(row[0])) for row in body) * 2 > len(body)
     lead = find_cabins(normalize_document(table.block.lead, table.vocabulary, is_cell=True))
     columns = [
-        _classify(header[at], [row[at] for row in body], at, table, is_pair=is_pair, has_row_cabins=has_row_cabins, lead=lead)
+        _classify(
+            header[at],
+            [row[at] for row in body],
+            at,
+            table,
+            is_pair=is_pair,
+            has_row_cabins=has_row_cabins,
+            lead=lead,
+        )
         for at in range(len(header))
     ]
     if not _is_about_flights(table, columns, body):
@@ -110,7 +123,8 @@ def _is_about_flights(table: Sentence, columns: Sequence[Column], body: Sequence
     words = INCLUDED.sub(" ", f"{table.about} {headers}")
     own = INCLUDED.sub(" ", f"{' '.join(table.block.sections[-1:])} {headers}")
     if OTHER_COST.search(own) and not re.search(
-        r"\bflights?\b|\bair\b|\bfares?\b|\bcabin|\bround[- ]trip|\bone[- ]way|\beconomy\b|@[EPBF]|\btickets?\b",
+        r"\bflights?\b|\bair\b|\bfares?\b|\bcabin|\bround[- ]trip|\bone[- ]way|\beconomy\b|@[EPBF]"
+        r"|\btickets?\b",
         own,
         re.IGNORECASE,
     ):
@@ -125,7 +139,14 @@ def _is_outcome(cell: str) -> bool:
 
 
 def _classify(
-    header: str, cells: list[str], at: int, table: Sentence, *, is_pair: bool, has_row_cabins: bool, lead: list[Cabin]
+    header: str,
+    cells: list[str],
+    at: int,
+    table: Sentence,
+    *,
+    is_pair: bool,
+    has_row_cabins: bool,
+    lead: list[Cabin],
 ) -> Column:
     """Return the column with its kind: scope, level, amount, cabin, days, approval, remark."""
     filled = [cell for cell in cells if cell and not _EMPTY.match(cell)]
@@ -335,7 +356,11 @@ class _Row:
         low = span.low if span.low is not None else Decimal(bare[1]) if bare and span.is_open else None
         if low is None:
             return
-        late = self._find_approval(_LATE_HEADER) or self._find_approval(_APPROVAL_HEADER) or self._find_approval(_ANY)
+        late = (
+            self._find_approval(_LATE_HEADER)
+            or self._find_approval(_APPROVAL_HEADER)
+            or self._find_approval(_ANY)
+        )
         yield build_rule(
             self.sentence, Effect.notice, scope, days=int(low), outcome=Outcome.approval,
             approvers=late.approvers if late and late.outcome is Outcome.approval else (),

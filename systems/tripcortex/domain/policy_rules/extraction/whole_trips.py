@@ -30,33 +30,45 @@ from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, RoutePattern, RuleScope
 
 _ALL_TRIPS: Final = re.compile(
-    r"\b(?:all|any|every|each|international|foreign|domestic|overseas|intercontinental|business|air) (?:\w+ ){0,2}"
+    r"\b(?:all|any|every|each|international|foreign|domestic|overseas|intercontinental|business|air)"
+    r" (?:\w+ ){0,2}"
     r"(?:travel|trips?|journeys?|flights?|bookings?)\b(?! (?:to|from|of|by|for|with|that|which|who) )",
     re.IGNORECASE,
 )
 _DUTY: Final = re.compile(
-    r"\bmust\b|\brequire|\bneed|\bshall\b|\bha(?:s|ve) to\b|\bsubject to\b|\bonly (?:with|when|if|after)\b|\bapproval of\b|\btakes?\b"
-    r"|\b(?:is|are) (?:to be )?(?:approved|authori[sz]ed|cleared|signed)|\bpre-approved by\b|\bpossible (?:when|if|with)\b|\bagree",
+    r"\bmust\b|\brequire|\bneed|\bshall\b|\bha(?:s|ve) to\b|\bsubject to\b|\bonly (?:with|when|if"
+    r"|after)\b|\bapproval of\b|\btakes?\b"
+    r"|\b(?:is|are) (?:to be )?(?:approved|authori[sz]ed|cleared|signed)|\bpre-approved by\b|\bpossible"
+    r" (?:when|if|with)\b|\bagree",
     re.IGNORECASE,
 )
 # Subjects that are not a trip even where the sentence names a country.
 _OTHER_SUBJECT: Final = re.compile(
-    r"\blaptops?\b|\bdevices?\b|\bphones?\b|\bbag(?:s|gage)?\b|\bluggage\b|\bvisas?\b|\binsurance\b|\bmeals?\b|\bhotels?\b|\bdriv(?:e|ing)\b"
-    r"|\btrains?\b|\brail\w*\b|\bcars?\b|\bmileage\b|\bper diem\b|\broaming\b|\bequipment\b|\bsamples?\b|\ballowance\b|\bvaccin|\bcharter"
+    r"\blaptops?\b|\bdevices?\b|\bphones?\b|\bbag(?:s|gage)?\b|\bluggage\b|\bvisas?\b|\binsurance\b"
+    r"|\bmeals?\b|\bhotels?\b|\bdriv(?:e|ing)\b"
+    r"|\btrains?\b|\brail\w*\b|\bcars?\b|\bmileage\b|\bper diem\b|\broaming\b|\bequipment\b"
+    r"|\bsamples?\b|\ballowance\b|\bvaccin|\bcharter"
     r"|\btax(?:es)?\b|\bpassports?\b|\bprivately\b|\bprivate\b",
     re.IGNORECASE,
 )
 _OTHER_SUBJECTS: Final = re.compile(
-    r"\b(?:class|cabin|seats?|fares?|limits?|higher|lower|caps?|ceilings?|prices?|airlines?|carriers?)\b|[@$%]", re.IGNORECASE
+    r"\b(?:class|cabin|seats?|fares?|limits?|higher|lower|caps?|ceilings?|prices?|airlines?"
+    r"|carriers?)\b|[@$%]",
+    re.IGNORECASE,
 )
-_OPEN_DOOR: Final = re.compile(r"\b(?:without|unless|except with|until|only (?:with|when|if|after)|other than with)\b", re.IGNORECASE)
+_OPEN_DOOR: Final = re.compile(
+    r"\b(?:without|unless|except with|until|only (?:with|when|if|after)|other than with)\b", re.IGNORECASE
+)
 _NOT_OVERRIDDEN: Final = re.compile(
-    r"\b(?:nobody|no (?:one|\w+(?:,? \w+){0,4}))\b[^.;]*\b(?:can|may|could)\b[^.;]*\b(?:approve|override|permit|allow|authori[sz]e|waive|sign|lift)"
+    r"\b(?:nobody|no (?:one|\w+(?:,? \w+){0,4}))\b[^.;]*\b(?:can|may|could)\b[^.;]*\b(?:approve"
+    r"|override|permit|allow|authori[sz]e|waive|sign|lift)"
     r"|\bcannot (?:be )?(?:approv|overrid|waiv|authori[sz]|lift)",
     re.IGNORECASE,
 )
 _FREE: Final = re.compile(
-    r"\b(?:free|open|permitted|allowed|green|unrestricted|no restrictions?|need(?:s)? (?:no|nobody)|without restriction)\b", re.IGNORECASE
+    r"\b(?:free|open|permitted|allowed|green|unrestricted|no restrictions?|need(?:s)? (?:no|nobody)"
+    r"|without restriction)\b",
+    re.IGNORECASE,
 )
 _LIST_WORDS: Final = re.compile(r"[^\W\d_]{3,}")
 MAX_LIST_WORDS: Final = 6
@@ -71,10 +83,14 @@ def extract_trip_rules(sentence: Sentence) -> Iterator[PolicyRule]:
         return
     scope = sentence.parse_scope()
     if sentence.outer.scope.season:
-        scope = ParsedScope(scope.scope.model_copy(update={"season": sentence.outer.scope.season}), scope.problem)
+        scope = ParsedScope(
+            scope.scope.model_copy(update={"season": sentence.outer.scope.season}), scope.problem
+        )
     approval = _find_needed(sentence)
     is_stated = scope.scope != RuleScope() or scope.is_other or bool(scope.problem)
-    is_banned = is_prohibition(text) and not (approval and _OPEN_DOOR.search(text)) and _speaks_of_trips(sentence)
+    is_banned = (
+        is_prohibition(text) and not (approval and _OPEN_DOOR.search(text)) and _speaks_of_trips(sentence)
+    )
     if _NOT_OVERRIDDEN.search(text) or is_refusal(text):
         is_banned, approval = is_banned or is_prohibition(text), None
     if approval and not (is_banned and not _DUTY.search(text)):
@@ -90,7 +106,9 @@ def _is_about_something_else(sentence: Sentence, *, has_places: bool) -> bool:
     text = sentence.text
     if _OTHER_SUBJECTS.search(text) or RECOMMENDATION.search(text) or OBSOLETE.search(text):
         return True
-    is_notice = find_range(text, DAYS) and not re.search(r"regardless|irrespective|independent", text, re.IGNORECASE)
+    is_notice = find_range(text, DAYS) and not re.search(
+        r"regardless|irrespective|independent", text, re.IGNORECASE
+    )
     if has_places:
         act = PROHIBITION.search(text) or re.search(r"\bapprov|\bconsent|\bsign", text)
         return bool(_OTHER_SUBJECT.search(text[: act.end()] if act else text)) or bool(is_notice)
@@ -146,7 +164,9 @@ def _build_prohibition(sentence: Sentence, scope: ParsedScope) -> Iterator[Polic
     if tokens:
         forbidden = Outcome.forbidden
         plain = ParsedScope(RuleScope(levels=scope.scope.levels))
-        yield build_rule(sentence, Effect.prohibited_destinations, plain, destinations=tokens, outcome=forbidden)
+        yield build_rule(
+            sentence, Effect.prohibited_destinations, plain, destinations=tokens, outcome=forbidden
+        )
     else:
         yield build_rule(sentence, Effect.trip_outcome, scope, outcome=Outcome.forbidden)
 
@@ -176,22 +196,33 @@ def _read_list(sentence: Sentence, scope: ParsedScope) -> Iterator[PolicyRule]:
 # --- exemptions ---------------------------------------------------------------------------------------------
 
 _EXEMPT: Final = re.compile(
-    r"\bexempt(?:ed)? from\b|\b(?:does|do|is|are|shall|will) not (?:apply|appl\w+|subject|bound)\b|\bnot subject to\b|\b(?:is|are) (?:not required|exempt)\b"
-    r"|\bno (?:booking |purchase |advance )*(?:deadlines?|minimum|notice|lead[- ]?time|term|ceilings?|caps?|limits?)\b|\b(?:set|have|has) no\b",
+    r"\bexempt(?:ed)? from\b|\b(?:does|do|is|are|shall|will) not (?:apply|appl\w+|subject|bound)\b"
+    r"|\bnot subject to\b|\b(?:is|are) (?:not required|exempt)\b"
+    r"|\bno (?:booking |purchase |advance )*(?:deadlines?|minimum|notice|lead[- ]?time|term|ceilings?"
+    r"|caps?|limits?)\b|\b(?:set|have|has) no\b",
     re.IGNORECASE,
 )
 _NOTICE_WORDS: Final = re.compile(
-    r"\bdeadlines?\b|\bnotice\b|\banticipation\b|\bin advance\b|\badvance\b|\bdays?\b|\blead[- ]?time\b|\bearly\b|\bbooking (?:time|period|window)\b|\blate\b",
+    r"\bdeadlines?\b|\bnotice\b|\banticipation\b|\bin advance\b|\badvance\b|\bdays?\b|\blead[- ]?time\b"
+    r"|\bearly\b|\bbooking (?:time|period|window)\b|\blate\b",
     re.IGNORECASE,
 )
-_FARE_WORDS: Final = re.compile(r"\bceilings?\b|\bcaps?\b|\bfare limits?\b|\bmaximum (?:fare|price)s?\b|\bprice limits?\b", re.IGNORECASE)
-_APPROVAL_WORDS: Final = re.compile(r"\bapproval\b|\bconsent\b|\bclearance\b|\bpermission\b|\bauthori[sz]ation\b|\bdistances?\b", re.IGNORECASE)
+_FARE_WORDS: Final = re.compile(
+    r"\bceilings?\b|\bcaps?\b|\bfare limits?\b|\bmaximum (?:fare|price)s?\b|\bprice limits?\b", re.IGNORECASE
+)
+_APPROVAL_WORDS: Final = re.compile(
+    r"\bapproval\b|\bconsent\b|\bclearance\b|\bpermission\b|\bauthori[sz]ation\b|\bdistances?\b",
+    re.IGNORECASE,
+)
 
 
 _EXEMPTION_WORDS: Final = re.compile(
-    r"\bexempt(?:ed)? from\b|\bappl(?:y|ies|icable)\b|\bsubject\b|\bbound\b|\b(?:clause|section|paragraph|part|rule|point|article|number)s? [\d.]+\w*"
-    r"|\bdeadlines?\b|\bnotice\b|\banticipation\b|\badvance\b|\bpurchase\b|\blead\b|\bperiods?\b|\bceilings?\b|\bcaps?\b|\brequirements?\b|\brules?\b"
-    r"|\bminimum\b|\bexceptions?\b|\bdistances?\b|\bclearance\b|\bprior\b|\bset\b|\bterm\b|\btickets?\b|\bparagraph\b|\bneighbours?\b|\bbecause\b.*$",
+    r"\bexempt(?:ed)? from\b|\bappl(?:y|ies|icable)\b|\bsubject\b|\bbound\b|\b(?:clause|section"
+    r"|paragraph|part|rule|point|article|number)s? [\d.]+\w*"
+    r"|\bdeadlines?\b|\bnotice\b|\banticipation\b|\badvance\b|\bpurchase\b|\blead\b|\bperiods?\b"
+    r"|\bceilings?\b|\bcaps?\b|\brequirements?\b|\brules?\b"
+    r"|\bminimum\b|\bexceptions?\b|\bdistances?\b|\bclearance\b|\bprior\b|\bset\b|\bterm\b|\btickets?\b"
+    r"|\bparagraph\b|\bneighbours?\b|\bbecause\b.*$",
     re.IGNORECASE,
 )
 
@@ -204,12 +235,18 @@ def find_exemption(sentence: Sentence, last: Effect | None) -> PolicyRule | None
     text = sentence.text
     if not _EXEMPT.search(text) or re.search(r"[@$]", text):
         return None
-    kinds = ((_NOTICE_WORDS, Effect.notice), (_FARE_WORDS, Effect.fare_cap), (_APPROVAL_WORDS, Effect.trip_outcome))
+    kinds = (
+        (_NOTICE_WORDS, Effect.notice),
+        (_FARE_WORDS, Effect.fare_cap),
+        (_APPROVAL_WORDS, Effect.trip_outcome),
+    )
     effect = next((effect for words, effect in kinds if words.search(text)), last)
     scope = sentence.parse_scope()
     if effect is None or scope.problem or scope.scope == RuleScope() or find_range(text, DAYS):
         return None
-    is_named = bool(scope.scope.levels) and bool(find_level_spans(text[: _EXEMPT.search(text).start()], sentence.vocabulary))  # type: ignore[union-attr]
+    is_named = bool(scope.scope.levels) and bool(
+        find_level_spans(text[: _EXEMPT.search(text).start()], sentence.vocabulary)
+    )  # type: ignore[union-attr]
     if not is_named and find_odd_words(_EXEMPTION_WORDS.sub(" ", text), sentence.vocabulary):
         return None
     if effect not in (Effect.notice, Effect.fare_cap, Effect.trip_outcome):

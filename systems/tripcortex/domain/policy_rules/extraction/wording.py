@@ -40,7 +40,9 @@ _NOT_A_NUMBER: Final = re.compile(
     r"(?:no|any|every|some|each|this|that|the|which|either|as)[ -]$", re.IGNORECASE
 )
 _FRACTION: Final = re.compile(
-    r"\b(one|two|three|four|five|\d) and (a half|one[- ]half|half|a quarter|one[- ]quarter|three[- ]quarters?)\b", re.IGNORECASE
+    r"\b(one|two|three|four|five|\d) and (a half|one[- ]half|half|a quarter|one[- ]quarter"
+    r"|three[- ]quarters?)\b",
+    re.IGNORECASE,
 )
 _UNITS: Final = r"(?:days?|weeks?|hours?|hrs?|h|%|per ?cent|months?|business|working|calendar|full|clear)\b"
 _CODES: Final = "|".join(sorted(CURRENCIES - {"USD", "ALL", "TOP"}))
@@ -130,7 +132,9 @@ _CABIN_WORDS: Final = tuple(
         (r"^(\W*)Premium(?= (?:is|may|can|cannot|requires?|needs?|only)\b|\s*[:,(]|\s+- |\s*$)", r"\1@P", 0),
         (r"(?<=[,:] )business(?= (?:is|isn|not|needs|requires)\b)", "@B", 0),
         (
-            r"(?<=\bfly )business\b(?! travel| trip)|(?<=\bfly in )business\b|(?<=@[EPF] or )business\b(?! (?:travel|trip|need|reason))|(?<=\bflying )business\b|(?<=\bbook )business(?=[ .,;?]|$)(?! travel"
+            r"(?<=\bfly )business\b(?! travel| trip)|(?<=\bfly in )business\b|(?<=@[EPF] or"
+            r" )business\b(?! (?:travel|trip|need|reason))|(?<=\bflying )business\b|(?<=\bbook"
+            r" )business(?=[ .,;?]|$)(?! travel"
             r"| trip)",
             "@B",
             re.IGNORECASE,
@@ -179,7 +183,14 @@ def normalize(text: str, *, is_cell: bool = False) -> str:
 
 def _to_fraction(found: re.Match[str]) -> str:
     whole = str(_ONES.index(found[1].lower())) if found[1].lower() in _ONES else found[1]
-    part = {"half": "5", "a half": "5", "one half": "5", "quarter": "25", "a quarter": "25", "one quarter": "25"}
+    part = {
+        "half": "5",
+        "a half": "5",
+        "one half": "5",
+        "quarter": "25",
+        "a quarter": "25",
+        "one quarter": "25",
+    }
     return f"{whole}.{part.get(found[2].lower().replace('-', ' '), '75')}"
 
 
@@ -263,7 +274,8 @@ _RANGE_PATTERNS: Final = (
         "from below",
     ),
     (
-        r"(?:over|above|more than|longer than|exceed(?:s|ing)?) {p}{n}{u},?(?: and| but)? (?:up to|at most|not (?:more|longer) than|to)"
+        r"(?:over|above|more than|longer than|exceed(?:s|ing)?) {p}{n}{u},?(?: and| but)? (?:up to|at"
+        r" most|not (?:more|longer) than|to)"
         r"(?: and including)? {p}{n}(?![\w%]| ?(?:hours|days|%))",
         "above to",
     ),
