@@ -1,8 +1,8 @@
 """Judges each subject of a trip by the rules: destination, carriers, cabin, fare, notice, and the trip as a
 whole.
 
-A rule that certainly applies may permit; one that only may apply can restrict. Among rules that apply, one with
-a narrower scope is the exception of a general one, and of those that are left the strictest counts.
+A rule that certainly applies may permit; one that only may apply can restrict. Among rules that apply, one
+with a narrower scope is the exception of a general one, and of those that are left the strictest counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def select(rules: Iterable[PolicyRule], facts: TripFacts, *effects: Effect) -> l
     """Return the rules of these effects that apply or may apply; an incomplete rule is never certain."""
     found: list[tuple[PolicyRule, Match]] = []
     for rule in rules:
-        if rule.effect in effects:
+        if rule.effect in effects and not rule.is_pending:
             match = match_scope(rule.scope, facts)
             if match is not Match.outside:
                 found.append((rule, match if rule.is_complete else Match.unclear))
@@ -254,7 +254,7 @@ def is_standard(rule: PolicyRule) -> bool:
 
 
 def _is_rest(rule: PolicyRule, cabin: Cabin) -> bool:
-    """Return True for a statement about "any other flight", or about a lower cabin and so about those above it.
+    """Return True for a statement about "any other flight", or about those above a lower cabin.
 
     What is said of a flight or a cabin itself counts more.
     """

@@ -222,7 +222,7 @@ class _Reader:
         )
 
     def _add_heading_cabin(self, sentence: Sentence) -> Sentence:
-        """Return the sentence with the one cabin that the heading is about: "Can I fly business?" – "Band D: yes"."""
+        """Return the sentence with the one cabin of its heading: "Can I fly business?" – "Band D: yes"."""
         cabins = CABIN_MARK.findall(self._normalize(sentence.block.section or ""))
         is_plain = not CABIN_MARK.search(sentence.text) and "$" not in sentence.text
         if len(cabins) != 1 or cabins[0] == "@E" or not is_plain:
@@ -265,7 +265,7 @@ class _Reader:
         )  # fmt: skip
 
     def _normalize(self, text: str) -> str:
-        """Return the text in its normalized form, with amounts in US dollars and authorities by who they are."""
+        """Return the text in normalized form, with amounts in US dollars and authorities by who they are."""
         return normalize_document(text, self.vocabulary)
 
     def _add(self, found: Iterable[PolicyRule]) -> None:

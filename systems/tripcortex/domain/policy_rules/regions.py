@@ -199,7 +199,7 @@ def get_countries(token: str) -> frozenset[str]:
 
 
 def find_places(text: str) -> list[PlaceMention]:
-    """Return the places that the text names, in their order, with or without accents. A city needs a capital."""
+    """Return the places that the text names, in order, with or without accents. A city needs a capital."""
     if text.isascii():
         return list(_iter_places(text))
     plain = "".join(map(_strip_accent, text))

@@ -174,7 +174,7 @@ def _find_chains(text: str, *, is_value: bool) -> Iterator[str]:
 
 
 def _order_names(part: str, verbs: list[re.Match[str]], *, is_value: bool) -> Iterator[str]:
-    """Yield the approvers of a sentence in its order: known roles, and the names that a verb is followed by."""
+    """Yield the approvers of a sentence in order: known roles, and names that follow a verb."""
     found = {start: (end, name) for start, end, name in _find_adjacent(part, verbs, is_value=is_value)}
     for start, end, name in (each for verb in verbs for each in _find_named(part, verb)):
         if not any(start < other_end and other < end for other, (other_end, _) in found.items()):

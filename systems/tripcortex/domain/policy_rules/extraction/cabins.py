@@ -324,7 +324,8 @@ def _build_outcome(
 ) -> PolicyRule:
     named = [cabin for cabin in find_cabins(clause.text) if cabin in cabins]
     return build_rule(
-        clause, Effect.cabin_outcome, scope, cabin=named[-1] if named else cabins[-1], outcome=outcome, approvers=approvers,
+        clause, Effect.cabin_outcome, scope, cabin=named[-1] if named else cabins[-1], outcome=outcome,
+        approvers=approvers,
         notes=notes, scope_values={"cabins": cabins},
     )  # fmt: skip
 

@@ -38,7 +38,7 @@ _AIRLINE_WORD: Final = re.compile(
     r"|avoid|use of|prefer\w*)\b",
     re.IGNORECASE,
 )
-# "Iraqi Airways (IA)"
+# A code behind the name: "Iraqi Airways (IA)".
 _CODE: Final = re.compile(r"(?<=[A-Za-z] )\(([A-Z][A-Z0-9]|[0-9][A-Z])\)")
 # Names that are also other words.
 _AMBIGUOUS: Final = frozenset(

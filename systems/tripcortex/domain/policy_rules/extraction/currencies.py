@@ -1,4 +1,4 @@
-"""Converts amounts in other currencies to US dollars, by the rates that the policy states or by default rates.
+"""Converts amounts in other currencies to US dollars, by the rates of the policy or by default rates.
 
 A rule is compared with prices in US dollars. The quote of a rule keeps the policy's own amounts.
 """
@@ -32,25 +32,98 @@ DEFAULT_RATES: Final[Mapping[str, Decimal]] = {
     )
 }
 _SIGNS: Final = {
-    "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "R$": "BRL", "A$": "AUD", "AU$": "AUD", "C$": "CAD",
-    "CA$": "CAD", "CAD$": "CAD", "AUD$": "AUD", "S$": "SGD", "NZ$": "NZD", "HK$": "HKD", "NT$": "TWD", "Mex$": "MXN",
-    "MX$": "MXN", "Rs.": "INR", "Rs": "INR", "KSh": "KES", "KShs": "KES", "Ksh": "KES", "RM": "MYR", "Fr.": "CHF",
-    "SFr": "CHF", "zł": "PLN", "₩": "KRW", "₺": "TRY", "₦": "NGN", "₱": "PHP", "Dhs": "AED", "Dh": "AED",
-    "US$": "USD", "U.S.$": "USD", "$": "$",
-}  # fmt: skip
+    "€": "EUR",
+    "£": "GBP",
+    "¥": "JPY",
+    "₹": "INR",
+    "R$": "BRL",
+    "A$": "AUD",
+    "AU$": "AUD",
+    "C$": "CAD",
+    "CA$": "CAD",
+    "CAD$": "CAD",
+    "AUD$": "AUD",
+    "S$": "SGD",
+    "NZ$": "NZD",
+    "HK$": "HKD",
+    "NT$": "TWD",
+    "Mex$": "MXN",
+    "MX$": "MXN",
+    "Rs.": "INR",
+    "Rs": "INR",
+    "KSh": "KES",
+    "KShs": "KES",
+    "Ksh": "KES",
+    "RM": "MYR",
+    "Fr.": "CHF",
+    "SFr": "CHF",
+    "zł": "PLN",
+    "₩": "KRW",
+    "₺": "TRY",
+    "₦": "NGN",
+    "₱": "PHP",
+    "Dhs": "AED",
+    "Dh": "AED",
+    "US$": "USD",
+    "U.S.$": "USD",
+    "$": "$",
+}
 _WORDS: Final = {
-    "euro": "EUR", "euros": "EUR", "pound": "GBP", "pounds": "GBP", "pounds sterling": "GBP", "sterling": "GBP",
-    "pound sterling": "GBP", "yen": "JPY", "rupee": "INR", "rupees": "INR", "indian rupees": "INR", "reais": "BRL",
-    "real": "BRL", "rand": "ZAR", "swiss francs": "CHF", "swiss franc": "CHF", "francs": "CHF", "dirhams": "AED",
-    "dirham": "AED", "riyals": "SAR", "riyal": "SAR", "shillings": "KES", "kenya shillings": "KES", "kroner": "DKK",
-    "danish kroner": "DKK", "norwegian kroner": "NOK", "swedish kronor": "SEK", "kronor": "SEK", "zloty": "PLN",
-    "australian dollars": "AUD", "australian dollar": "AUD", "canadian dollars": "CAD", "canadian dollar": "CAD",
-    "singapore dollars": "SGD", "singapore dollar": "SGD", "hong kong dollars": "HKD", "hong kong dollar": "HKD",
-    "new zealand dollars": "NZD", "new zealand dollar": "NZD", "us dollars": "USD", "us dollar": "USD",
-    "u.s. dollars": "USD", "u.s. dollar": "USD", "united states dollars": "USD", "united states dollar": "USD",
-    "american dollar": "USD", "american dollars": "USD", "dollar": "$", "dollars": "$", "qatari riyals": "QAR",
-    "pesos": "MXN", "mexican pesos": "MXN", "south african rand": "ZAR", "kenyan shillings": "KES",
-}  # fmt: skip
+    "euro": "EUR",
+    "euros": "EUR",
+    "pound": "GBP",
+    "pounds": "GBP",
+    "pounds sterling": "GBP",
+    "sterling": "GBP",
+    "pound sterling": "GBP",
+    "yen": "JPY",
+    "rupee": "INR",
+    "rupees": "INR",
+    "indian rupees": "INR",
+    "reais": "BRL",
+    "real": "BRL",
+    "rand": "ZAR",
+    "swiss francs": "CHF",
+    "swiss franc": "CHF",
+    "francs": "CHF",
+    "dirhams": "AED",
+    "dirham": "AED",
+    "riyals": "SAR",
+    "riyal": "SAR",
+    "shillings": "KES",
+    "kenya shillings": "KES",
+    "kroner": "DKK",
+    "danish kroner": "DKK",
+    "norwegian kroner": "NOK",
+    "swedish kronor": "SEK",
+    "kronor": "SEK",
+    "zloty": "PLN",
+    "australian dollars": "AUD",
+    "australian dollar": "AUD",
+    "canadian dollars": "CAD",
+    "canadian dollar": "CAD",
+    "singapore dollars": "SGD",
+    "singapore dollar": "SGD",
+    "hong kong dollars": "HKD",
+    "hong kong dollar": "HKD",
+    "new zealand dollars": "NZD",
+    "new zealand dollar": "NZD",
+    "us dollars": "USD",
+    "us dollar": "USD",
+    "u.s. dollars": "USD",
+    "u.s. dollar": "USD",
+    "united states dollars": "USD",
+    "united states dollar": "USD",
+    "american dollar": "USD",
+    "american dollars": "USD",
+    "dollar": "$",
+    "dollars": "$",
+    "qatari riyals": "QAR",
+    "pesos": "MXN",
+    "mexican pesos": "MXN",
+    "south african rand": "ZAR",
+    "kenyan shillings": "KES",
+}
 _CODES: Final = "|".join(sorted(CURRENCIES - {"ALL", "TOP"}))
 _SIGN: Final = "|".join(re.escape(each) for each in sorted(_SIGNS, key=len, reverse=True))
 _WORD: Final = "|".join(sorted(_WORDS, key=len, reverse=True))
@@ -88,7 +161,7 @@ _BOTH: Final = re.compile(
 class Money:
     """The currencies of a document.
 
-    `rates` are US dollars for one unit, `default` is the currency of a bare "$" or of a bare number in a table.
+    `rates` are US dollars for one unit, `default` is the currency of a bare "$" or number.
     """
 
     rates: Mapping[str, Decimal] = field(default_factory=lambda: DEFAULT_RATES)

@@ -1,7 +1,8 @@
-"""Collects what a document defines: levels, kinds of trips, zones, authorities, the home country, and amounts.
+"""Collects what a document defines: levels, kinds of trips, zones, authorities, and amounts.
 
-A definition is a name with a body: a row of a table, an item "Name: body", or a sentence "Name means body". What
-its body is made of says what it defines: places and distances a kind of trip, titles a level, a role an authority.
+A definition is a name with a body: a row of a table, an item "Name: body", or a sentence "Name means body".
+What its body is made of says what it defines: places and distances a kind of trip, titles a level, a role an
+authority.
 """
 
 from __future__ import annotations
@@ -263,7 +264,7 @@ def _drop_number(text: str) -> str:
 
 
 def _find_terms(definitions: Iterable[Definition], bare: Vocabulary) -> list[tuple[Definition, RuleScope]]:
-    """Return the definitions of names that stand for places, routes, hours or distances, with their scopes."""
+    """Return the definitions of names for places, routes, hours or distances, with their scopes."""
     terms: dict[str, tuple[Definition, RuleScope]] = {}
     family: list[RuleScope] = []
     about = ""
@@ -417,7 +418,7 @@ def _read_ladder(family: Sequence[Definition]) -> list[tuple[tuple[str, ...], bo
         if is_plain and each.name[:1].isupper() and len(each.name.split()) <= 3:
             names = (normalize_level(each.name), *_list_names(each.body))
             groups.append((tuple(dict.fromkeys(names)), bool(_ORDINARY.search(each.body))))
-    strong = [
+    strong: list[tuple[tuple[str, ...], bool]] = [
         ((normalize_level(each.name),), bool(_ORDINARY.search(each.body)))
         for each in family
         if _STRONG_PEOPLE.match(each.body) and each.name[:1].isupper() and not _RULE_WORDS.search(each.body)

@@ -191,7 +191,7 @@ def is_about_fares(sentence: Sentence) -> bool:
 
 
 def _find_lead(text: str) -> str:
-    """Return the cabin in front of the first amount: "In premium economy up to $650 on …, and $1,200 on …"."""
+    """Return the cabin in front of the first amount: "In premium economy up to $650 on …, and $900 on …"."""
     amount = _AMOUNT.search(text)
     marks = CABIN_MARK.findall(text[: amount.start()]) if amount else []
     return f"{marks[0]}: " if len(marks) == 1 else ""

@@ -1,4 +1,4 @@
-"""Joins a sentence with the one before it where it refers to it: "these four cities", "they are: …", "may do so"."""
+"""Joins a sentence with what it refers to in the one before: "these four cities", "they are: …", "do so"."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ _BELOW_THAT: Final = re.compile(
 
 
 def is_ruling(sentence: Sentence) -> bool:
-    """Return True if the sentence prohibits something or asks for an approval, of places that it does not name."""
+    """Return True if the sentence prohibits or asks for an approval, without naming places or airlines."""
     is_rule = is_prohibition(sentence.text) or bool(sentence.find_approval())
     return is_rule and not find_places(sentence.text) and not find_carriers(sentence.text)
 
 
 def join_reference(sentence: Sentence, before: Sentence | None, ruling: Sentence | None) -> Sentence:
-    """Return the sentence with what it refers to in the sentence before it; unchanged if it refers to nothing.
+    """Return the sentence with what it refers to in the one before; unchanged if it refers to nothing.
 
     `ruling` is the last sentence of the paragraph that prohibits something without saying where.
     """

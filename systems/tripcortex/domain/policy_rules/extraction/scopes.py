@@ -159,7 +159,7 @@ def _drop_terms(text: str, vocabulary: Vocabulary) -> str:
 
 
 def find_season(text: str) -> tuple[str, ...]:
-    """Return the first and last day of a span of the year such as "20 December to 4 January"; empty without one."""
+    """Return the first and last day of a part of the year such as "20 December to 4 January", or nothing."""
     found = _SEASON.search(text)
     if found is None or re.search(r"\b20\d\d\b", text):
         return ()
@@ -173,7 +173,7 @@ def find_season(text: str) -> tuple[str, ...]:
 
 
 def find_weekdays(text: str) -> tuple[int, ...]:
-    """Return the days of the week on which a flight leaves, if the text names Saturday, Sunday or the weekend."""
+    """Return the days of the week on which a flight leaves, if the text names days of the weekend."""
     if re.search(r"\bweekends?\b", text, re.IGNORECASE) and re.search(
         r"\bdepart|\bflight|\bfly|\boutbound|\bleav", text, re.I
     ):
@@ -192,7 +192,7 @@ def find_nights(text: str) -> Range:
 
 
 def _find_trip(text: str) -> Basis | None:
-    """Return the kind of ticket that the text is about, or None. An amount "per one-way ticket" is not one."""
+    """Return the kind of ticket that the text is about, or None; "$90 per one-way ticket" is not one."""
     if re.search(r"[$%]|\d times", text):
         return None
     is_one_way = bool(_ONE_WAY_ONLY.search(text))

@@ -72,7 +72,7 @@ _RELATIVE: Final = re.compile(
 
 
 def _find_open_subject(sentence: Sentence) -> SubjectName:
-    """Return the subject of a statement that restricts flights and gave no rule; empty for any other sentence."""
+    """Return the subject of a statement that restricts flights and gave no rule; empty for another."""
     text = sentence.text
     if RECOMMENDATION.search(text) or OBSOLETE.search(text) or OTHER_COST.search(INCLUDED.sub(" ", text)):
         return ""

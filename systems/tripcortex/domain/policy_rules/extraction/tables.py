@@ -293,8 +293,10 @@ class _Row:
         cabins = column.cabins or own or tuple(next((each for each in stated if each), []))
         approval = self._find_approval(_EXCEED_HEADER) or self._find_approval(_APPROVAL_HEADER)
         usd = Decimal(amount[1])
+        if "$" not in cell:
+            usd = self.sentence.vocabulary.money.convert_bare(usd)
         yield build_rule(
-            self.sentence, Effect.fare_cap, scope, amount_usd=usd if "$" in cell else self.sentence.vocabulary.money.convert_bare(usd),
+            self.sentence, Effect.fare_cap, scope, amount_usd=usd,
             basis=find_basis(cell) or find_basis(column.header) or find_basis(" ".join(self._texts("scope")))
             or find_basis(self.sentence.about) or self.sentence.vocabulary.basis,
             one_way_percent=self.sentence.vocabulary.one_way_percent,

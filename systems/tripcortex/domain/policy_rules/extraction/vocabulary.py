@@ -72,8 +72,9 @@ class Vocabulary:
     """What the document defines.
 
     `terms` are its own words for trips, such as "long-haul" or "zone 2". `levels` are groups of names of one
-    level, the lowest first; `base` are the names of the ordinary employees' level. `aliases` are its words for
-    authorities and directions, with what they stand for; `extensions` are countries that it counts to a region.
+    level, the lowest first; `base` are the names of the ordinary employees' level. `aliases` are its words
+    for authorities and directions, with what they stand for; `extensions` are countries that it counts to a
+    region.
     """
 
     home: str = ""

@@ -1,7 +1,7 @@
 """Reads rules about trips as a whole: where nobody travels, what needs an approval, and what is exempt.
 
-A statement about trips has a scope (places, distance, nights, levels), and prohibits them, asks for an approval, or
-exempts them from one. What has no scope of its own is a rule only if it speaks of all trips.
+A statement about trips has a scope (places, distance, nights, levels), and prohibits them, asks for an
+approval, or exempts them from one. What has no scope of its own is a rule only if it speaks of all trips.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _read_approval(
 
 
 def _names_something(scope: RuleScope) -> bool:
-    """Return True if the scope has more than levels: a row that was not understood is not about all their trips."""
+    """Return True if the scope has more than levels: a row that was not understood is not about all trips."""
     return scope.model_copy(update={"levels": (), "except_levels": ()}) != RuleScope()
 
 
@@ -180,7 +180,7 @@ def _get_destinations(scope: ParsedScope) -> tuple[str, ...]:
 
 
 def _read_list(sentence: Sentence, scope: ParsedScope) -> Iterator[PolicyRule]:
-    """Yield the rule of a list of places below a heading or lead that prohibits them or asks for an approval."""
+    """Yield the rule of a list of places below a heading or lead that prohibits them."""
     text, about = sentence.text, f"{sentence.block.section or ''} : {sentence.block.lead}"
     words = re.sub("|".join(re.escape(place.words) for place in find_places(text)), " ", text)
     is_list = len(_LIST_WORDS.findall(words)) <= MAX_LIST_WORDS and not _FREE.search(words)
@@ -233,22 +233,20 @@ def find_exemption(sentence: Sentence, last: Effect | None) -> PolicyRule | None
     `last` is the effect of the rule before it in the section, for "this does not apply to …".
     """
     text = sentence.text
-    if not _EXEMPT.search(text) or re.search(r"[@$]", text):
+    exempt = _EXEMPT.search(text)
+    if exempt is None or re.search(r"[@$]", text):
         return None
-    kinds = (
-        (_NOTICE_WORDS, Effect.notice),
-        (_FARE_WORDS, Effect.fare_cap),
-        (_APPROVAL_WORDS, Effect.trip_outcome),
-    )
-    effect = next((effect for words, effect in kinds if words.search(text)), last)
-    scope = sentence.parse_scope()
-    if effect is None or scope.problem or scope.scope == RuleScope() or find_range(text, DAYS):
-        return None
-    is_named = bool(scope.scope.levels) and bool(
-        find_level_spans(text[: _EXEMPT.search(text).start()], sentence.vocabulary)
-    )  # type: ignore[union-attr]
-    if not is_named and find_odd_words(_EXEMPTION_WORDS.sub(" ", text), sentence.vocabulary):
-        return None
+    subjects = (
+        (_NOTICE_WORDS, Effect.notice), (_FARE_WORDS, Effect.fare_cap), (_APPROVAL_WORDS, Effect.trip_outcome)
+    )  # fmt: skip
+    effect = next((effect for words, effect in subjects if words.search(text)), last)
     if effect not in (Effect.notice, Effect.fare_cap, Effect.trip_outcome):
+        return None
+    scope = sentence.parse_scope()
+    if scope.problem or scope.scope == RuleScope() or find_range(text, DAYS):
+        return None
+    before = text[: exempt.start()]
+    is_named = bool(scope.scope.levels) and bool(find_level_spans(before, sentence.vocabulary))
+    if not is_named and find_odd_words(_EXEMPTION_WORDS.sub(" ", text), sentence.vocabulary):
         return None
     return build_rule(sentence, effect, scope, outcome=Outcome.allowed, is_exception=True)
