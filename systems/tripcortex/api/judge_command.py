@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import ValidationError
 
 from holdfast.core.errors import InvalidRequest
+from holdfast.model.system import Explanation
 from tripcortex.documents import open_parser
 from tripcortex.domain.policy_rules.distances import is_airport
 from tripcortex.domain.policy_rules.judgement import Judgement, judge_trip
 from tripcortex.domain.policy_rules.proposals import propose_rules
-from tripcortex.domain.policy_rules.rules import PolicyRule
+from tripcortex.domain.policy_rules.rules import Outcome, PolicyRule
 from tripcortex.domain.policy_rules.trips import Trip
+from tripcortex.model.entities import Citation
+
+_VERDICTS: Final = {
+    Outcome.allowed: "Allowed: the trip needs no approval.",
+    Outcome.approval: "The trip needs an approval.",
+    Outcome.forbidden: "Forbidden: nobody can approve this trip.",
+}
 
 
 async def policies_judge(
@@ -33,7 +42,8 @@ async def policies_judge(
     body, described = await asyncio.gather(_read_file(file), _read_file(trip))
     asked = parse_trip(described)
     rules = await asyncio.to_thread(read_rules, file.name, body)
-    return describe(judge_trip(rules, asked))
+    judgement = judge_trip(rules, asked)
+    return Explanation(tuple(list_sentences(judgement)), describe(judgement))
 
 
 def read_rules(file_name: str, body: bytes) -> tuple[PolicyRule, ...]:
@@ -54,6 +64,29 @@ def parse_trip(described: bytes) -> Trip:
         if not is_airport(airport):
             raise InvalidRequest(f"Invalid airport {airport!r}: expected an IATA code such as ORD.")
     return trip
+
+
+def list_sentences(judgement: Judgement) -> Iterator[str]:
+    """Yield the judgement in sentences: the verdict, whom to ask, the reasons, the policy's words."""
+    yield _VERDICTS[judgement.verdict]
+    if judgement.approvers:
+        yield f"Ask: {', '.join(judgement.approvers)}."
+    for breach in judgement.breaches:
+        yield f"- {breach.text} Remedy: {breach.remedy}."
+        if breach.citation is not None and breach.citation.quote:
+            yield f"  {_cite(breach.citation)}"
+    decided = {breach.citation.chunk_id for breach in judgement.breaches if breach.citation}
+    for rule in judgement.applied:
+        if rule.quote and f"rule:{rule.rule_id}" not in decided:
+            yield f"- The policy says: {_cite(rule.cite())}"
+    yield from judgement.notes
+
+
+def _cite(citation: Citation) -> str:
+    """Return the quoted words with their section and page."""
+    page = None if citation.source_page is None else f"page {citation.source_page}"
+    place = ", ".join(filter(None, (citation.section_title, page)))
+    return f"“{citation.quote}”" + (f" ({place})" if place else "")
 
 
 def describe(judgement: Judgement) -> dict[str, Any]:

@@ -49,6 +49,8 @@ _OTHER_TAG: Final = re.compile(r"\{%.*?%\}", re.DOTALL)
 _INLINE_HTML_TAG: Final = re.compile(
     r"</?(?:a|b|code|em|i|small|span|strong|sub|sup|u)\b[^>]*>", re.IGNORECASE
 )
+# The mark of an item or heading without its text.
+_BARE_MARK: Final = re.compile(r"^(?:[-*+|#]|\d+[.)])$")
 _HTML_TAG: Final = re.compile(r"<!--.*?-->|<[^>]+>", re.DOTALL)
 
 
@@ -87,7 +89,7 @@ class MarkdownReader:
                 file_name, "it is not in UTF-8", "Save it as UTF-8 and upload it again."
             ) from error
         reading = _DocumentWalker(_find_title(source))
-        for entity in reading.walk(_strip_generator_syntax(source)):
+        for entity in reading.walk(_separate_cut_line(_strip_generator_syntax(source))):
             require_within_limits(file_name, entity.text, entity.reading_order)
             yield entity
         if not reading.count:
@@ -120,6 +122,20 @@ def _replace_tags(source: str) -> str:
     source = _IMAGE_TAG.sub(lambda tag: f"![{tag[2] or ''}]({tag[1]})", source)
     source = _NOTE_TAG.sub(r"\n\n**\1**\n\n", source)
     return _OTHER_TAG.sub("", source)
+
+
+def _separate_cut_line(source: str) -> str:
+    """Return the source; a last line that a truncated file breaks off is a paragraph of its own.
+
+    A table without the end of its last row, or the mark of an item without its text, would be read as whole.
+    """
+    *before, last = source.rstrip("\n ").split("\n")
+    is_cut_row = (
+        last.startswith("|") and not last.endswith("|") and any(each.endswith("|") for each in before)
+    )
+    if is_cut_row or _BARE_MARK.match(last):
+        return "\n".join((*before, "", f"\\{last}"))
+    return source
 
 
 class _DocumentWalker:

@@ -42,6 +42,20 @@ async def load_serving_rules(stores: Stores) -> ServingRules:
     return ServingRules((*_parse(confirmed), *await _convert_unstored(stores)), _parse(proposed))
 
 
+async def load_rules_for_judgement(stores: Stores) -> tuple[PolicyRule, ...]:
+    """Return the rules that a booking is judged by: the confirmed ones, and the proposals marked as pending.
+
+    A proposal decides nothing, but as long as it waits for an administrator its subject is not settled.
+    """
+    rules = await load_serving_rules(stores)
+    return (*rules.confirmed, *mark_pending(rules.proposed))
+
+
+def mark_pending(rules: Iterable[PolicyRule]) -> tuple[PolicyRule, ...]:
+    """Return the rules as proposals that wait for an administrator."""
+    return tuple(each.model_copy(update={"is_pending": True}) for each in rules)
+
+
 async def _convert_unstored(
     stores: Stores, policy_ids: Sequence[UUID] | None = None
 ) -> tuple[PolicyRule, ...]:

@@ -17,12 +17,14 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast import Stores
 from holdfast.core.errors import ConditionFailed, Conflict, HoldfastError, InvalidRequest, NotFound
-from tripcortex.domain.policy_rules.rules import Effect, PolicyRule
+from tripcortex.domain.policy_rules.rules import Effect, PolicyRule, RuleScope
 from tripcortex.model.policies import patterns
 from tripcortex.model.policies import rules_patterns as rule_patterns
 from tripcortex.model.policies.rules import MAX_REASON_CHARS, RuleAction, RuleStatus, StoredRule
 from tripcortex.policies.uploads import get_now, load_policy
 
+# A lower price is more likely that of a seat or a bag than of a flight.
+MIN_FARE_USD: Final = 40
 # What a rule is: its place in the document and the words that it was read from are not edited.
 FIXED_MEMBERS: Final = frozenset({"rule_id", "quote", "page", "section", "policy_id", "file_name"})
 # Without one of these members the rule would not limit anything.
@@ -134,12 +136,12 @@ async def confirm_several(stores: Stores, seen: Sequence[SeenRule], by: Decider)
 
 
 async def confirm_complete(stores: Stores, policy_id: UUID, by: Decider) -> list[BulkResult]:
-    """Confirm every undecided rule of an edition that is complete and understood; return their results."""
+    """Confirm every undecided rule that is complete, understood and plain; return their results."""
     undecided = await list_rules(stores, policy_id, RuleStatus.proposed)
     seen = [
         SeenRule(policy_id, each.rule_id, each.version)
         for each in undecided
-        if each.is_complete and has_meaning(PolicyRule.model_validate(each.rule))
+        if each.is_complete and is_plain(PolicyRule.model_validate(each.rule))
     ]
     return await confirm_several(stores, seen, by)
 
@@ -174,6 +176,19 @@ def has_meaning(rule: PolicyRule) -> bool:
     required = REQUIRED_MEMBERS.get(rule.effect, ())
     has_values = not required or any(getattr(rule, name) for name in required)
     return rule.effect is not Effect.unknown and has_values
+
+
+def is_plain(rule: PolicyRule) -> bool:
+    """Return whether the rule may be confirmed without a person's look at it.
+
+    A rule about every trip, and a price that is hardly one of a flight, may have been read from a sentence
+    about something else.
+    """
+    is_wide = rule.effect is Effect.trip_outcome and rule.scope == RuleScope()
+    is_small = (
+        rule.amount_usd is not None and rule.effect is Effect.fare_cap and rule.amount_usd < MIN_FARE_USD
+    )
+    return has_meaning(rule) and not is_wide and not is_small
 
 
 def describe_errors(error: ValidationError) -> str:

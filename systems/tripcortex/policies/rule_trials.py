@@ -17,8 +17,8 @@ from holdfast import Stores
 from holdfast.core.errors import InvalidRequest
 from tripcortex.domain.policy_rules.distances import is_airport
 from tripcortex.domain.policy_rules.judgement import Judgement, Trip, judge_trip
-from tripcortex.policies.rule_loader import load_serving_rules
-from tripcortex.policies.rule_review import describe_errors, has_meaning
+from tripcortex.policies.rule_loader import load_serving_rules, mark_pending
+from tripcortex.policies.rule_review import describe_errors
 
 MAX_TRIPS: Final = 500
 
@@ -43,11 +43,12 @@ class Trial:
 async def try_trips(stores: Stores, trips: Sequence[Trip]) -> list[Trial]:
     """Judge each trip by the rules of the serving policies, without and with the proposals.
 
-    A proposal that was not understood cannot be confirmed, so it is not among them.
+    A statement that was not understood cannot be confirmed: it stays open in both.
     """
     rules = await load_serving_rules(stores)
-    every = (*rules.confirmed, *(each for each in rules.proposed if has_meaning(each)))
-    return [Trial(each, judge_trip(rules.confirmed, each), judge_trip(every, each)) for each in trips]
+    every = (*rules.confirmed, *rules.proposed)
+    now = (*rules.confirmed, *mark_pending(rules.proposed))
+    return [Trial(each, judge_trip(now, each), judge_trip(every, each)) for each in trips]
 
 
 def parse_trips(given: Any, today: date) -> list[Trip]:

@@ -1,11 +1,10 @@
-"""Travel policy rules: pure checks of a plan and of flights against machine-readable and textual policies.
+"""Travel policy rules: rules with a scope, read from documents or JSON, and the judgement of trips by them.
 
-    travel_policy.py (machine-readable) ┐
-                                        ├→ limits.py (the stricter, cited) → compliance.py → option_ranking.py
-    text_rules.py (found in passages)   ┘                                               └→ approvals.py
+    document → `proposals.py` ┐
+                              ├→ rules.py → judgement.py → booking_checks.py → option_ranking.py, approvals.py
+    JSON → `conversion.py`    ┘
 
-This package reads no store and calls no service: the caller retrieves the passages and passes the current
-date.
+This package reads no store and calls no service: the caller loads the rules and passes the current date.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ from tripcortex.domain.policy_rules.approvals import (
     list_words,
     split_stages,
 )
-from tripcortex.domain.policy_rules.compliance import OptionJudgement, PlanJudgement, check_option, check_plan
-from tripcortex.domain.policy_rules.option_ranking import Ranking, pick_top_options, rank_options
-from tripcortex.domain.policy_rules.text_rules import Passage, TextRule
+from tripcortex.domain.policy_rules.option_ranking import OptionJudgement, Ranking
 from tripcortex.domain.policy_rules.travel_policy import STRICTEST, Policies, Reason, TravelPolicy
 
 __all__ = [
@@ -30,21 +27,14 @@ __all__ = [
     "ApprovalOver",
     "MayNotDecide",
     "OptionJudgement",
-    "Passage",
-    "PlanJudgement",
     "Policies",
     "Ranking",
     "Reason",
-    "TextRule",
     "TravelPolicy",
     "apply_deadline",
     "apply_decision",
     "build_approval",
-    "check_option",
-    "check_plan",
     "escalate",
     "list_words",
-    "pick_top_options",
-    "rank_options",
     "split_stages",
 ]

@@ -12,10 +12,9 @@ from decimal import Decimal
 from typing import Final
 
 from tripcortex.domain.planner.carriers import get_carrier_names
-from tripcortex.domain.policy_rules.compliance import OptionJudgement, is_flown_by
 from tripcortex.domain.policy_rules.feasibility import check_budget, check_feasibility
 from tripcortex.domain.policy_rules.judgement import Judgement, Trip, judge_trip
-from tripcortex.domain.policy_rules.option_ranking import Ranking, rank_judged
+from tripcortex.domain.policy_rules.option_ranking import OptionJudgement, Ranking, is_flown_by, rank_judged
 from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule
 from tripcortex.domain.policy_rules.scope_matching import TripFacts
 from tripcortex.domain.policy_rules.travel_policy import Reason

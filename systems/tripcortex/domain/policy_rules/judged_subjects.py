@@ -1,21 +1,30 @@
 """Judges each subject of a trip by the rules: destination, carriers, cabin, fare, notice, and the trip as a
 whole.
 
-A rule that certainly applies may permit; one that only may apply can restrict. Among rules that apply, the
-strictest counts, unless a narrower one permits explicitly what a general standard leaves out.
+A rule that certainly applies may permit; one that only may apply can restrict. Among rules that apply, one
+with a narrower scope is the exception of a general one, and of those that are left the strictest counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 from tripcortex.domain.policy_rules.money import format_usd
 from tripcortex.domain.policy_rules.regions import contains_airport
-from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, merge_approvers
+from tripcortex.domain.policy_rules.rules import (
+    OTHER_NOTE,
+    Effect,
+    Outcome,
+    PolicyRule,
+    Range,
+    RuleScope,
+    SubjectName,
+    merge_approvers,
+)
 from tripcortex.domain.policy_rules.scope_matching import Match, TripFacts, is_narrower, match_scope
 from tripcortex.domain.policy_rules.travel_policy import Reason
 from tripcortex.model.entities import Breach, Cabin, PolicyConstraints
@@ -44,7 +53,7 @@ def select(rules: Iterable[PolicyRule], facts: TripFacts, *effects: Effect) -> l
     """Return the rules of these effects that apply or may apply; an incomplete rule is never certain."""
     found: list[tuple[PolicyRule, Match]] = []
     for rule in rules:
-        if rule.effect in effects:
+        if rule.effect in effects and not rule.is_pending:
             match = match_scope(rule.scope, facts)
             if match is not Match.outside:
                 found.append((rule, match if rule.is_complete else Match.unclear))
@@ -94,14 +103,62 @@ def judge_carriers(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
 
 def judge_whole_trip(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     """Return breaches for trips that always need an approval, and for statements that were not understood."""
-    hit = [
-        rule for rule, _ in select(rules, facts, Effect.trip_outcome) if rule.outcome is not Outcome.allowed
+    stated = select(rules, facts, Effect.trip_outcome)
+    hit = [rule for rule in drop_general(stated) if rule.outcome is not Outcome.allowed]
+    hit += [
+        rule for rule in find_open(rules, facts, "trip", is_covered=True) if rule.effect is Effect.unknown
     ]
-    hit += [rule for rule, _ in select(rules, facts, Effect.unknown) if _is_specific(rule)]
     text = "The policy asks for an approval of this trip."
-    return Subject(
-        "trip", _build_breaches(Reason.approval_required, hit, text, "ask for the approval"), tuple(hit)
+    if any(rule.outcome is Outcome.forbidden for rule in hit):
+        text = "The policy does not permit this trip."
+    breaches = _build_breaches(
+        Reason.approval_required, hit, text, "ask for the approval, or change the trip"
     )
+    gaps = [rule for rule in rules if rule.subject == "document"]
+    text = "The policy document is not complete, so it permits nothing by itself."
+    breaches += _build_breaches(
+        Reason.not_covered, gaps, text, "ask for an approval, or upload the whole document"
+    )
+    return Subject("trip", breaches, (*hit, *gaps))
+
+
+# --- what is open -------------------------------------------------------------------------------------------
+
+_SUBJECTS: Final[Mapping[Effect, SubjectName]] = {
+    Effect.max_cabin: "cabin",
+    Effect.cabin_outcome: "cabin",
+    Effect.fare_cap: "fare",
+    Effect.overage: "fare",
+    Effect.fare_adjustment: "fare",
+    Effect.notice: "notice",
+    Effect.preferred_carriers: "carrier",
+    Effect.prohibited_carriers: "carrier",
+    Effect.prohibited_destinations: "trip",
+    Effect.trip_outcome: "trip",
+}
+
+
+def is_grounded(rules: Iterable[PolicyRule]) -> bool:
+    """Return True if at least one rule was understood and confirmed: what the rules do not limit is free."""
+    return any(
+        rule.is_complete and not rule.is_pending and rule.effect is not Effect.unknown for rule in rules
+    )
+
+
+def find_open(
+    rules: Iterable[PolicyRule], facts: TripFacts, subject: SubjectName, *, is_covered: bool
+) -> list[PolicyRule]:
+    """Return the statements about a subject that may concern the trip and were not understood or confirmed.
+
+    Where a rule covers the subject, only a statement about particular places or better cabins is still open.
+    """
+    found = []
+    for rule in rules:
+        about = rule.subject or ("trip" if rule.effect is Effect.unknown else _SUBJECTS[rule.effect])
+        is_open = rule.is_pending or rule.effect is Effect.unknown
+        if is_open and about == subject and (not is_covered or _is_specific(rule)):
+            found += [rule] if match_scope(rule.scope, facts) is not Match.outside else []
+    return found
 
 
 def _is_specific(rule: PolicyRule) -> bool:
@@ -113,6 +170,33 @@ def _is_specific(rule: PolicyRule) -> bool:
     return any(route.one or route.other for route in scope.routes) or any(each.rank for each in scope.cabins)
 
 
+def drop_general(rules: Sequence[tuple[PolicyRule, Match]]) -> list[PolicyRule]:
+    """Return the rules without those of which a certain one with a narrower scope is the exception."""
+    certain = [rule for rule, match in rules if match is Match.within]
+    return [rule for rule, _ in rules if not any(_replaces(other, rule) for other in certain)]
+
+
+def _replaces(rule: PolicyRule, other: PolicyRule) -> bool:
+    """Return True if the first rule is an exception of the second one."""
+    if rule.is_exception and rule is not other and rule.section == other.section:
+        return not other.is_exception
+    return is_narrower(_get_bare_scope(rule), _get_bare_scope(other))
+
+
+def _waives(rule: PolicyRule, other: PolicyRule) -> bool:
+    """Return True if the first rule exempts its routes or levels from the notice of the second one."""
+    if rule.outcome is not Outcome.allowed or rule is other:
+        return False
+    days = {"days_ahead": Range()}
+    is_part = is_narrower(rule.scope.model_copy(update=days), other.scope.model_copy(update=days))
+    return is_part or (rule.is_exception and _replaces(rule, other))
+
+
+def _get_bare_scope(rule: PolicyRule) -> RuleScope:
+    """Return the scope without cabins: rules that are compared are about the cabin of the trip anyway."""
+    return rule.scope.model_copy(update={"cabins": ()})
+
+
 # --- cabin --------------------------------------------------------------------------------------------------
 
 
@@ -122,36 +206,66 @@ def judge_cabin(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     limits = select(rules, facts, Effect.max_cabin)
     if cabin is Cabin.economy:
         applied = tuple(rule for rule, match in limits if match is Match.within)[:1]
-        is_covered = any(
-            rule.is_complete for rule in rules if rule.effect in (Effect.max_cabin, Effect.cabin_outcome)
-        )
-        return _cover("cabin", (), applied, is_covered)
-    stated = [(rule, match) for rule, match in select(rules, facts, Effect.cabin_outcome)]
-    forbidden = [rule for rule, _ in stated if rule.outcome is Outcome.forbidden]
-    needed = [rule for rule, _ in stated if rule.outcome is Outcome.approval]
+        return _cover("cabin", (), applied, is_grounded(rules))
+    stated = select(rules, facts, Effect.cabin_outcome)
+    granting = [(rule, match) for rule, match in limits if match is Match.within and _permits(rule, cabin)]
+    below = [(rule, match) for rule, match in limits if not _permits(rule, cabin)]
+    own = [(rule, match) for rule, match in stated if not _is_rest(rule, cabin)]
+    said = [rule for rule, match in (*own, *granting) if match is Match.within]
+    if said:
+        # The standard cabin is what counts where nothing else is said of the cabin for these trips or levels.
+        below = [(rule, match) for rule, match in below if not any(_lifts(each, rule) for each in said)]
+        if granting:
+            # "Premium economy is permitted" does not limit what the policy says of business class.
+            below = [(rule, match) for rule, match in below if not _is_permission(rule)]
+        stated = own
     text = f"{_to_words(cabin).capitalize()} is above what the policy allows."
     remedy = f"book {_to_words(_get_allowed(limits))}"
-    if forbidden or needed:
-        strict = forbidden or needed
-        return Subject(
-            "cabin", _build_breaches(Reason.cabin_above_policy, strict, text, remedy), tuple(strict)
-        )
-    granting = [rule for rule, match in limits if match is Match.within and _permits(rule, cabin)]
-    below = _drop_overridden([rule for rule, _ in limits if not _permits(rule, cabin)], granting)
-    if granting and not below:
-        return Subject("cabin", (), tuple(granting))
-    if below:
-        return Subject("cabin", _build_breaches(Reason.cabin_above_policy, below, text, remedy), tuple(below))
-    return _cover("cabin", (), (), is_covered=False)
+    left = drop_general([*stated, *granting])
+    explicit = [rule for rule in left if rule.effect is Effect.cabin_outcome]
+    for outcome in (Outcome.forbidden, Outcome.approval):
+        strict = [rule for rule in explicit if rule.outcome is outcome]
+        if strict:
+            return Subject(
+                "cabin", _build_breaches(Reason.cabin_above_policy, strict, text, remedy), tuple(strict)
+            )
+    limiting = [rule for rule in drop_general([*granting, *below]) if not _permits(rule, cabin)]
+    if limiting:
+        breaches = _build_breaches(Reason.cabin_above_policy, limiting, text, remedy)
+        return Subject("cabin", breaches, tuple(limiting))
+    return _cover("cabin", (), tuple(left), is_covered=bool(granting))
+
+
+def _lifts(rule: PolicyRule, limit: PolicyRule) -> bool:
+    """Return True if the rule is about some trips or levels, and the limit is only the standard of all."""
+    is_scoped = _get_bare_scope(rule) != RuleScope()
+    return is_standard(limit) and is_scoped and not (limit.scope.levels and not rule.scope.levels)
+
+
+def _is_permission(rule: PolicyRule) -> bool:
+    """Return True if the rule permits a cabin above economy and says nothing of those above it."""
+    is_better = rule.cabin is not None and rule.cabin.rank > 0
+    return is_better and rule.outcome is not Outcome.forbidden and not rule.approvers
+
+
+def is_standard(rule: PolicyRule) -> bool:
+    """Return True for a statement that economy is the standard, without a word on what is above it."""
+    return rule.cabin is Cabin.economy and rule.outcome is not Outcome.forbidden and not rule.approvers
+
+
+def _is_rest(rule: PolicyRule, cabin: Cabin) -> bool:
+    """Return True for a statement about "any other flight", or about those above a lower cabin.
+
+    What is said of a flight or a cabin itself counts more.
+    """
+    is_of_lower = (
+        rule.cabin is not None and rule.cabin.rank < cabin.rank and rule.outcome is Outcome.forbidden
+    )
+    return OTHER_NOTE in rule.notes or is_of_lower
 
 
 def _permits(rule: PolicyRule, cabin: Cabin) -> bool:
     return rule.cabin is not None and rule.cabin.rank >= cabin.rank
-
-
-def _drop_overridden(limits: list[PolicyRule], granting: list[PolicyRule]) -> list[PolicyRule]:
-    """Return the limits that no permission with a narrower scope lifts."""
-    return [limit for limit in limits if not any(is_narrower(grant.scope, limit.scope) for grant in granting)]
 
 
 def _get_allowed(limits: list[tuple[PolicyRule, Match]]) -> Cabin:
@@ -168,25 +282,29 @@ def judge_fare(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     if price is None:
         return Subject("fare")
     caps = list_caps(rules, facts)
+    waived = [rule for rule, match in caps if rule.is_exception and match is Match.within]
+    caps = [(rule, match) for rule, match in caps if not any(_replaces(each, rule) for each in waived)]
     covering = [rule for rule, match in caps if match is Match.within]
     exceeded = [rule for rule, _ in caps if price > get_limit(rule, facts)]
     if not exceeded:
-        return _cover("fare", (), tuple(covering), bool(covering))
+        return _cover("fare", (), tuple(covering), _is_settled(rules, facts, "fare", covering))
     lowest = min(get_limit(rule, facts) for rule in exceeded)
     tiers = _find_tiers(rules, facts, price, lowest)
     waived = [rule for rule, match in tiers if rule.outcome is Outcome.allowed and match is Match.within]
-    asked = [
-        rule
-        for rule, _ in tiers
-        if rule.outcome is not Outcome.allowed
-        and not any(is_narrower(each.scope, rule.scope) for each in waived)
-    ]
+    asked = [rule for rule in _pick_tiers(tiers) if rule.outcome is not Outcome.allowed]
     if waived and not asked and covering:
         return Subject("fare", (), (*covering, *waived))
     strict = (*exceeded, *asked)
     text = f"A fare of {format_usd(price)} is above the cap of {format_usd(lowest)}."
     breaches = _build_breaches(Reason.fare_above_cap, strict, text, f"a fare of at most {format_usd(lowest)}")
-    return _cover("fare", breaches, strict, bool(covering))
+    return _cover("fare", breaches, strict, is_covered=True)
+
+
+def _is_settled(
+    rules: Sequence[PolicyRule], facts: TripFacts, subject: SubjectName, covering: Sequence[PolicyRule]
+) -> bool:
+    """Return True if nothing about the subject is open for this trip: a rule covers it, or none limits it."""
+    return is_grounded(rules) and not find_open(rules, facts, subject, is_covered=bool(covering))
 
 
 def list_caps(rules: Sequence[PolicyRule], facts: TripFacts) -> list[tuple[PolicyRule, Match]]:
@@ -236,6 +354,9 @@ def get_limit(rule: PolicyRule, facts: TripFacts) -> Decimal:
 def _drop_general_rows(caps: list[tuple[PolicyRule, Match]]) -> list[tuple[PolicyRule, Match]]:
     """Return the caps without the rows of a table that a narrower row of the same table replaces."""
     certain = [rule for rule, match in caps if match is Match.within]
+    groups = {rule.group for rule in certain if rule.group}
+    # A row that was not understood does not count next to one that is about this trip.
+    caps = [(rule, match) for rule, match in caps if rule.is_complete or rule.group not in groups]
     return [
         (rule, match) for rule, match in caps if not any(_is_exception_row(other, rule) for other in certain)
     ]
@@ -255,8 +376,34 @@ def _find_tiers(
         (rule, match)
         for rule, match in select(rules, facts, Effect.overage)
         if (rule.over_percent is None or percent in rule.over_percent)
-        and (rule.over_usd is None or over in rule.over_usd)
+        and (
+            rule.over_usd is None
+            or over / (2 if rule.basis == "one_way" and facts.is_return else 1) in rule.over_usd
+        )
     ]
+
+
+def _adds(rule: PolicyRule) -> bool:
+    """Return True if a tier names approvers in addition to those of a general one."""
+    return bool(_ADDS.search(re.sub(r"\bnot\b[^.;)]*", " ", rule.quote)))
+
+
+def _pick_tiers(tiers: Sequence[tuple[PolicyRule, Match]]) -> list[PolicyRule]:
+    """Return the tiers without those that a tier for a part of their fares or trips replaces."""
+    if any(_adds(rule) for rule, _ in tiers):
+        return [rule for rule, _ in tiers]
+    certain = [rule for rule, match in tiers if match is Match.within]
+    return [rule for rule, _ in tiers if not any(_is_part_tier(other, rule) for other in certain)]
+
+
+def _is_part_tier(tier: PolicyRule, other: PolicyRule) -> bool:
+    """Return True if the first tier is for some of the fares or trips of the second."""
+    return is_narrower(_get_tier_scope(tier), _get_tier_scope(other))
+
+
+def _get_tier_scope(tier: PolicyRule) -> RuleScope:
+    """Return the scope with the range above the cap in place of the price."""
+    return tier.scope.model_copy(update={"price_usd": tier.over_percent or tier.over_usd or Range()})
 
 
 # --- notice -------------------------------------------------------------------------------------------------
@@ -266,9 +413,13 @@ def judge_notice(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     """Return a breach if the trip is booked too late; a tier of days names its own approvers."""
     known = select(rules, facts, Effect.notice)
     covering = [rule for rule, match in known if match is Match.within]
-    missed = [rule for rule, _ in known if rule.days is not None and facts.notice_days < rule.days]
-    tiers = [rule for rule, _ in known if rule.days is None and rule.outcome is not Outcome.allowed]
-    if tiers and not any(_ADDS.search(rule.quote) for rule in tiers):
+    left = [rule for rule, _ in known if not any(_waives(other, rule) for other in covering)]
+    missed = [rule for rule in left if rule.days is not None and facts.notice_days < rule.days]
+    stated = [(rule, match) for rule, match in known if rule.days is None and rule in left]
+    is_adding = any(_adds(rule) for rule, _ in stated)
+    tiers = [rule for rule, _ in stated] if is_adding else drop_general(stated)
+    tiers = [rule for rule in tiers if rule.outcome is not Outcome.allowed]
+    if tiers and not is_adding:
         missed = [rule for rule in missed if rule.outcome is Outcome.forbidden]
     strict = (*tiers, *missed)
     days = "1 day" if facts.notice_days == 1 else f"{facts.notice_days} days"
@@ -276,7 +427,8 @@ def judge_notice(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
         Reason.late_booking, strict, f"The departure is {days} ahead, less than the policy requires.",
         "choose a later departure",
     )  # fmt: skip
-    return _cover("notice", breaches, strict or tuple(covering), bool(covering))
+    is_covered = _is_settled(rules, facts, "notice", covering)
+    return _cover("notice", breaches, strict or tuple(covering), is_covered)
 
 
 # --- breaches -----------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The judgement of a trip by the confirmed rules: allowed, approval or forbidden, with the rules that say so.
 
-A trip is allowed only if rules cover its cabin, its fare and its notice, and no rule asks for more. What no
-rule covers is judged by the strictest defaults, and a person decides.
+A trip is allowed only if no rule asks for more and nothing about it is open. What no rule limits is not
+limited, except for cabins above economy: those need a permission. A person decides where a statement that may
+concern the trip was not understood or not confirmed yet, and where a document is not whole.
 """
 
 from __future__ import annotations

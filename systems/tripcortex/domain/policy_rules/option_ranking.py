@@ -13,28 +13,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from tripcortex.domain.policy_rules.compliance import OptionJudgement, check_option_against, is_flown_by
-from tripcortex.domain.policy_rules.limits import build_applicable_rules
+from holdfast import Document
 from tripcortex.domain.policy_rules.money import format_usd
-from tripcortex.domain.policy_rules.text_rules import Passage
-from tripcortex.domain.policy_rules.travel_policy import Policies
 from tripcortex.model.entities import (
     MAX_ITEM_OPTIONS_BYTES,
     MAX_OPTIONS,
     OPTIONS_CAP,
     BookingPlan,
     Breach,
-    Confidence,
+    Citation,
     Failure,
     FlightOption,
 )
 
 # The hour at which each part of the day starts; the night ends when the morning starts.
 PARTS_OF_DAY: Final = {"morning": 5, "afternoon": 12, "evening": 17, "night": 21}
+
+
+class OptionJudgement(Document):
+    """The result of checking a flight.
+
+    `ok` means no breach; `is_bookable` means no hard breach, so that an approver may let it pass.
+    """
+
+    option_id: str
+    ok: bool
+    is_bookable: bool
+    is_preferred_vendor: bool = False
+    breaches: tuple[Breach, ...] = ()
+    citations: tuple[Citation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,45 +59,6 @@ class Ranking:
     failure: Failure | None = None
 
 
-def pick_top_options(
-    options: Iterable[FlightOption],
-    plan: BookingPlan,
-    policies: Policies,
-    passages: Sequence[Passage],
-    count: int = MAX_OPTIONS,
-    *,
-    today: date,
-    confidence: Confidence | None = None,
-) -> tuple[FlightOption, ...]:
-    """Return the best flights: at most `count` (three by default), and never more than five."""
-    return rank_options(options, plan, policies, passages, count, today=today, confidence=confidence).options
-
-
-def rank_options(
-    options: Iterable[FlightOption],
-    plan: BookingPlan,
-    policies: Policies,
-    passages: Sequence[Passage],
-    count: int = MAX_OPTIONS,
-    *,
-    today: date,
-    confidence: Confidence | None = None,
-) -> Ranking:
-    """Rank the flights without a hard breach and keep at most `count` of them, never more than five.
-
-    Return the judgement of every flight too, and the reason if there is nothing to choose from.
-    """
-    rules = build_applicable_rules(policies, passages, confidence)
-    found = {option.option_id: option for option in options}
-    judgements = {
-        option_id: check_option_against(rules, option, plan, today)
-        for option_id, option in sorted(found.items())
-    }
-    tolerance = rules.get_fare_tolerance()
-    near = tolerance.value if tolerance else Decimal(0)
-    return rank_judged(found.values(), list(judgements.values()), plan, count, near_percent=near)
-
-
 def rank_judged(
     options: Iterable[FlightOption],
     judgements: Sequence[OptionJudgement],
@@ -96,7 +67,7 @@ def rank_judged(
     *,
     near_percent: Decimal,
 ) -> Ranking:
-    """Rank the flights by their judgements, as `rank_options` does.
+    """Rank the flights that are not forbidden by their judgements; keep at most `count`, never over five.
 
     `near_percent` is the margin above the lowest fare within which a preferred airline ranks first.
     """
@@ -225,3 +196,9 @@ def _explain_no_options(found: dict[str, FlightOption], judgements: Sequence[Opt
 
 def _list_hard_breaches(judgement: OptionJudgement) -> list[Breach]:
     return [breach for breach in judgement.breaches if breach.severity == "hard"]
+
+
+def is_flown_by(option: FlightOption, named: Iterable[str]) -> bool:
+    """Return True if the option's airline is among `named`: by code, name, or first words of its name."""
+    code, name = option.carrier.casefold(), option.carrier_name.casefold()
+    return any(each in (code, name) or name.startswith(f"{each} ") for each in map(str.casefold, named))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import is_refusal
-from tripcortex.domain.policy_rules.extraction.cabins import NEGATION
 from tripcortex.domain.policy_rules.extraction.carriers import (
     extract_carrier_rules,
     find_carriers,
@@ -20,22 +19,32 @@ from tripcortex.domain.policy_rules.extraction.carriers import (
 )
 from tripcortex.domain.policy_rules.extraction.completeness import find_gaps
 from tripcortex.domain.policy_rules.extraction.definitions import build_vocabulary
-from tripcortex.domain.policy_rules.extraction.drafts import OTHER_NOTE, Sentence
-from tripcortex.domain.policy_rules.extraction.fares import NOT_A_FARE
+from tripcortex.domain.policy_rules.extraction.drafts import Sentence
+from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST, is_prohibition
 from tripcortex.domain.policy_rules.extraction.notices import find_later_approval, split_later
+from tripcortex.domain.policy_rules.extraction.references import is_ruling, join_reference
 from tripcortex.domain.policy_rules.extraction.scopes import (
     ParsedScope,
     find_flight_hours,
     merge_scopes,
     parse_scope,
 )
-from tripcortex.domain.policy_rules.extraction.sentences import read_sentence
+from tripcortex.domain.policy_rules.extraction.sentences import read_open_table, read_sentence
 from tripcortex.domain.policy_rules.extraction.statements import Block, PolicyEntity, read_blocks
 from tripcortex.domain.policy_rules.extraction.tables import extract_table_rules
-from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary
-from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, normalize
+from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, normalize_document
+from tripcortex.domain.policy_rules.extraction.whole_trips import find_exemption
+from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK
 from tripcortex.domain.policy_rules.regions import find_places
-from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, Range, RoutePattern, RuleScope
+from tripcortex.domain.policy_rules.rules import (
+    OTHER_NOTE,
+    Effect,
+    Outcome,
+    PolicyRule,
+    Range,
+    RoutePattern,
+    RuleScope,
+)
 
 __all__ = ["PolicyEntity", "propose_rules"]
 
@@ -77,6 +86,14 @@ _ABOVE_MAXIMUM: Final = re.compile(
     r"|\b(?:next )?higher (?:class|cabin)\b|\bhigher than (?:their|the) entitle",
     re.IGNORECASE,
 )
+_LEADING: Final = re.compile(
+    r"^(?:On|For|In|Within|Over|Between|Outside) (?:[^,.;:@]{4,60}?)(?=,| (?:anyone|everyone|economy"
+    r"|everybody|all|@[EPBF]|the (?:cabin|class)|travel|you|we|employees|staff)\b)"
+)
+_CABIN_ACT: Final = re.compile(
+    r"\b(?:book|fl(?:y|own|ight)|class of|permitted|allowed|reimburs|purchas|entitle|never|not)",
+    re.IGNORECASE,
+)
 MAX_LABEL_WORDS: Final = 6
 _LABEL_VERB: Final = re.compile(
     r"\b(?:is|are|may|can|cannot|must|shall|should|will|do|does|not|never|no|nope|require\w*|need\w*|book"
@@ -93,20 +110,13 @@ _PROHIBITION_LIST: Final = re.compile(
 _IS_NO: Final = re.compile(r"^(?:no|never|not at all|nope)\W*$", re.IGNORECASE)
 _OTHER_PEOPLE: Final = re.compile(
     r"\b(?:no|all|any|every) other (?:employees?|staff|travell?ers?|persons?|people|levels?|grades?|bands?)\b"
-    r"|\b(?:everyone|everybody) else\b|\ball others\b",
+    r"|\b(?:everyone|everybody) else\b|\ball others\b|^(?:@[EPBF]: )?others\b",
     re.IGNORECASE,
 )
 _NOTHING_ELSE: Final = re.compile(
     r"\bnothing (?:else|above|better|higher)\b|\bno (?:other|higher|better) (?:class|cabin)", re.I
 )
 _TOPIC: Final = re.compile(r"^@[EPBF]: ")
-_EXEMPT: Final = re.compile(
-    r"\bexempt(?:ed)? from (?:this|the|that) (?:approval|requirement|rule)"
-    r"|\b(?:this|that|the) (?:approval|requirement|rule)? ?(?:does|is|do|are) not (?:apply|required|needed"
-    r"|necessary)\b"
-    r"|^(?:this|it|that) (?:does|do) not apply to\b",
-    re.IGNORECASE,
-)
 _NUMBERING: Final = re.compile(
     r"^(?:[A-Z]\d{1,2}\.|\d+(?:\.\d+)+\.?|\d+[.)]|[A-Z][.-]\d+(?:\.\d+)*\.?|\([a-z0-9]\))\s+(?=\S)"
 )
@@ -141,7 +151,7 @@ class _Reader:
         if len(block.rows) < 2:
             return
         table = self._build_sentence(block.text, block)
-        found = [*extract_table_rules(table, block.rows)]
+        found = [*extract_table_rules(table, block.rows)] or [*read_open_table(table, block.rows)]
         self._add(_resolve_others(found))
 
     def _read_text(self, block: Block) -> None:
@@ -153,12 +163,19 @@ class _Reader:
             self._add(extract_carrier_rules(self._build_sentence(block.text, block)))
             return
         label, question = ParsedScope(RuleScope()), ""
+        before: Sentence | None = None
+        ruling: Sentence | None = None
         for at, original in enumerate(block.sentences):
-            sentence = self._build_sentence(original, block)
+            sentence = self._add_heading_cabin(self._build_sentence(original, block))
+            plain, sentence = sentence, join_reference(sentence, before, ruling)
+            before = plain
+            ruling = plain if is_ruling(plain) else ruling
             sentence = replace(sentence, outer=merge_scopes(label, sentence.outer))
             if at == 0 and len(block.sentences) > 1 and _is_label(sentence.text):
                 # "Zone 2." in front of sentences restricts all of them.
                 label = parse_scope(sentence.text, self.vocabulary)
+            if at == 0:
+                label = merge_scopes(label, self._read_leading_scope(sentence))
             if block.kind == "item" and topic and not CABIN_MARK.search(sentence.text):
                 sentence = replace(sentence, text=f"{topic}: {sentence.text}", is_value=False)
             if original.endswith("?"):
@@ -174,6 +191,8 @@ class _Reader:
             mark = CABIN_MARK.match(sentence.text)
             topic = topic or (mark[0] if mark else "")
             sentence = self._exclude_named_levels(sentence)
+            if self.vocabulary.is_definition(sentence.text):
+                continue
             later, rest = split_later(sentence.text)
             is_completed = self._complete_earlier(sentence.with_text(later))
             if is_completed and rest:
@@ -183,6 +202,32 @@ class _Reader:
                     self._add(read_sentence(each, remembered))
             hours = find_flight_hours(sentence.text)
             remembered = remembered if hours.is_open else hours
+
+    def _read_leading_scope(self, sentence: Sentence) -> ParsedScope:
+        """Return the trips that the first words of a paragraph name: they are those of all its sentences.
+
+        "On a long journey anyone may travel in premium economy. Partners may travel in business class."
+        """
+        found = _LEADING.match(sentence.text)
+        if found is None:
+            return ParsedScope(RuleScope())
+        scope = sentence.parse_scope(found[0]).scope
+        return ParsedScope(
+            RuleScope(
+                routes=scope.routes,
+                except_routes=scope.except_routes,
+                hours=scope.hours,
+                distance_km=scope.distance_km,
+            )
+        )
+
+    def _add_heading_cabin(self, sentence: Sentence) -> Sentence:
+        """Return the sentence with the one cabin of its heading: "Can I fly business?" – "Band D: yes"."""
+        cabins = CABIN_MARK.findall(self._normalize(sentence.block.section or ""))
+        is_plain = not CABIN_MARK.search(sentence.text) and "$" not in sentence.text
+        if len(cabins) != 1 or cabins[0] == "@E" or not is_plain:
+            return sentence
+        return sentence.with_text(f"{cabins[0]}: {sentence.text}")
 
     def _exclude_named_levels(self, sentence: Sentence) -> Sentence:
         """Return the sentence; "no other employee" leaves out the levels that the section named before."""
@@ -201,23 +246,27 @@ class _Reader:
 
     def _build_sentence(self, original: str, block: Block) -> Sentence:
         titles = block.sections[1:] if len(block.sections) > 1 else block.sections
-        about = normalize(" : ".join([*titles, *([block.lead] if block.lead not in titles else [])]))
+        about = self._normalize(" : ".join([*titles, *([block.lead] if block.lead not in titles else [])]))
         outer = (
-            parse_scope(normalize(_NUMBERING.sub("", block.sections[-1])), self.vocabulary)
+            parse_scope(self._normalize(_NUMBERING.sub("", block.sections[-1])), self.vocabulary)
             if len(block.sections) > 1
             else None
         )
         outer = _keep_plain(outer, block.section or "")
         if block.kind != "paragraph" and block.lead.endswith(":"):
-            lead = parse_scope(normalize(block.lead), self.vocabulary)
+            lead = parse_scope(self._normalize(block.lead), self.vocabulary)
             plain = RuleScope(routes=lead.scope.routes, hours=lead.scope.hours, levels=lead.scope.levels)
             if not lead.is_other and not lead.problem:
                 outer = merge_scopes(ParsedScope(plain), outer)
         is_value = block.kind == "item"
         return Sentence(
-            text=normalize(_NUMBERING.sub("", original)), quote=original, block=block, about=about,
+            text=self._normalize(_NUMBERING.sub("", original)), quote=original, block=block, about=about,
             outer=outer, vocabulary=self.vocabulary, is_value=is_value,
         )  # fmt: skip
+
+    def _normalize(self, text: str) -> str:
+        """Return the text in normalized form, with amounts in US dollars and authorities by who they are."""
+        return normalize_document(text, self.vocabulary)
 
     def _add(self, found: Iterable[PolicyRule]) -> None:
         for rule in found:
@@ -251,17 +300,22 @@ class _Reader:
         """
         later = find_later_approval(sentence)
         if later is not None and self.open_notices:
-            for index in self.open_notices:
+            scope = sentence.parse_scope().scope
+            for index in (each for each in self.open_notices if _overlaps(self.rules[each].scope, scope)):
                 if not self.rules[index].approvers:
                     self._update(index, {"outcome": later[0], "approvers": later[1]}, sentence)
             return True
-        if _EXEMPT.search(sentence.text) and self._exempt(sentence):
+        before = [rule.effect for rule in self.rules if rule.section == sentence.block.section]
+        exemption = find_exemption(sentence, before[-1] if before else None)
+        if exemption is not None:
+            self.rules.append(exemption)
             return True
         if self._limit_cabins(sentence):
             return True
         other = find_other_carriers_outcome(sentence)
         if other is not None and self.preferred:
-            for index in self.preferred:
+            scope = sentence.parse_scope().scope
+            for index in (each for each in self.preferred if _overlaps(self.rules[each].scope, scope)):
                 self._update(index, {"outcome": other[0], "approvers": other[1]}, sentence)
             return True
         return False
@@ -273,7 +327,7 @@ class _Reader:
             return False
         approval = sentence.find_approval()
         is_needed = approval is not None and approval.outcome is Outcome.approval
-        if not is_needed and not (NEGATION.search(text) or _NOTHING_ELSE.search(text)):
+        if not is_needed and not (is_prohibition(text) or _NOTHING_ELSE.search(text)):
             return False
         scope = merge_scopes(sentence.parse_scope(text), sentence.outer).scope
         outcome = Outcome.approval if is_needed and not is_refusal(text) else Outcome.forbidden
@@ -288,23 +342,6 @@ class _Reader:
             approvers = approval.approvers if approval and outcome is Outcome.approval else ()
             self._update(index, {"outcome": outcome, "approvers": approvers}, sentence)
         return bool(found)
-
-    def _exempt(self, sentence: Sentence) -> bool:
-        """Exclude the routes that a sentence exempts from the approval of the sentence before it."""
-        scope = sentence.parse_scope()
-        last = self.rules[-1] if self.rules else None
-        is_plain = (
-            last is not None and last.effect is Effect.trip_outcome and last.section == sentence.block.section
-        )
-        if last is None or not is_plain or not scope.scope.routes or scope.problem:
-            return False
-        excepted = (*last.scope.except_routes, *scope.scope.routes)
-        self._update(
-            len(self.rules) - 1,
-            {"scope": last.scope.model_copy(update={"except_routes": excepted})},
-            sentence,
-        )
-        return True
 
     def _update(self, index: int, values: dict[str, object], sentence: Sentence) -> None:
         rule = self.rules[index]
@@ -325,7 +362,13 @@ def propose_rules(entities: Iterable[PolicyEntity]) -> tuple[PolicyRule, ...]:
         rules = [
             rule.model_copy(update={"is_complete": False, "notes": (*rule.notes, *gaps)}) for rule in rules
         ]
+        rules += [_build_gap(gap) for gap in gaps]
     return tuple({rule.rule_id: rule for rule in (each.with_id() for each in rules)}.values())
+
+
+def _build_gap(gap: str) -> PolicyRule:
+    """Return the statement that the document is not whole, which an administrator may reject."""
+    return PolicyRule(text=gap, effect=Effect.unknown, subject="document", is_complete=False, notes=(gap,))
 
 
 def _keep_plain(scope: ParsedScope | None, title: str) -> ParsedScope:
@@ -384,12 +427,12 @@ def _is_other_topic(block: Block, sentence: Sentence) -> bool:
     title = block.section or ""
     is_other = bool(_OTHER_TOPIC.search(title)) and not _FLIGHT_TOPIC.search(title)
     is_own = re.search(
-        r"\bflights?\b|\bair(?:fares?|lines?| travel)\b|\bfares?\b", sentence.text, re.IGNORECASE
+        r"\bflights?\b|\bfly\b|\bair(?:fares?|lines?| travel)\b|\bfares?\b", sentence.text, re.IGNORECASE
     )
     return (
         is_other
-        and not (is_own and not NOT_A_FARE.search(sentence.text))
-        and not CABIN_MARK.search(sentence.text)
+        and not (is_own and not OTHER_COST.search(sentence.text))
+        and not (CABIN_MARK.search(sentence.text) and _CABIN_ACT.search(sentence.text))
     )
 
 

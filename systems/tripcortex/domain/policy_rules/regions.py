@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import re
+import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -41,6 +42,8 @@ _CASED_ALIASES: Final = {
     "ROK": "KR",
 }
 _STATE_PARTS: Final = {
+    "50 states": "US",
+    "fifty states": "US",
     "conus": "US/contiguous",
     "48 contiguous states": "US/contiguous",
     "contiguous states": "US/contiguous",
@@ -116,6 +119,12 @@ _DEMONYMS: Final = {
     "the gulf": "gulf",
     "palestine": "PS",
     "türkiye": "TR",
+    "democratic republic of congo": "CD",
+    "dr congo": "CD",
+    "republic of the congo": "CG",
+    "british virgin islands": "VG",
+    "us virgin islands": "VI",
+    "british columbia": "CA/British Columbia",
     "north korea": "KP",
     "russian federation": "RU",
     "democratic people's republic of korea": "KP",
@@ -128,9 +137,13 @@ _NOT_PLACES: Final = frozenset(
 )
 # Other names of three letters are codes or words.
 _SHORT_NAMES: Final = frozenset({"goa", "rio"})
+_IN_PARENTHESES: Final = re.compile(r"[a-z] \((?:[A-Z]{3}(?:, | or | and |/))*$")
 _COMPASS: Final = re.compile(
     r"\b(?:(?:north|south|east|west)[- ]?(?:east|west)?(?:ern)?|central|upper|lower|far|mid)[- ]$",
     re.IGNORECASE,
+)
+_LIST_OF: Final = re.compile(
+    r"\b(?:list|law|rules|authorities|government|ministry|regulations) of (?:the )?$", re.IGNORECASE
 )
 # "US sanctions" and "EU carriers" are not about a place of travel.
 _NOT_A_PLACE_AFTER: Final = re.compile(
@@ -186,8 +199,16 @@ def get_countries(token: str) -> frozenset[str]:
 
 
 def find_places(text: str) -> list[PlaceMention]:
-    """Return the places that the text names, in their order. A city needs a capital letter."""
-    return list(_iter_places(text))
+    """Return the places that the text names, in order, with or without accents. A city needs a capital."""
+    if text.isascii():
+        return list(_iter_places(text))
+    plain = "".join(map(_strip_accent, text))
+    return [replace(place, words=text[place.start : place.end]) for place in _iter_places(plain)]
+
+
+def _strip_accent(letter: str) -> str:
+    """Return the letter without its accent, always one character."""
+    return unicodedata.normalize("NFD", letter)[:1] or letter
 
 
 def find_ocean_routes(word: str) -> tuple[RoutePattern, ...]:
@@ -200,14 +221,20 @@ def _iter_places(text: str) -> Iterator[PlaceMention]:
     for found in _compile_names().finditer(text):
         words = found[0]
         tokens = _find_tokens(words)
+        if not tokens and _IN_PARENTHESES.search(text[: found.start()]) and re.fullmatch("[A-Z]{3}", words):
+            # "Mandera (NDE)" is an airport even if no airline of note serves it.
+            tokens = (words,) if get_airport(words) else ()
         is_adjective = _NOT_A_PLACE_AFTER.match(text[found.end() :])
         if tokens and not is_adjective and not _is_part_of(text[: found.start()], tokens):
             yield PlaceMention(tokens, found.start(), found.end(), words)
 
 
 def _is_part_of(before: str, tokens: tuple[str, ...]) -> bool:
-    """Return True if a compass word makes the region a part that is not known: "North-Western Europe"."""
-    return tokens[0].islower() and bool(_COMPASS.search(before))
+    """Return True if a compass word makes the region a part that is not known: "North-Western Europe".
+
+    A list "of the European Union" is not about travel there either.
+    """
+    return (tokens[0].islower() and bool(_COMPASS.search(before))) or bool(_LIST_OF.search(before))
 
 
 def _find_tokens(words: str) -> tuple[str, ...]:
@@ -221,7 +248,7 @@ def _find_tokens(words: str) -> tuple[str, ...]:
     name = words.casefold()
     token = _load_names().get(name)
     if token is not None:
-        return (token,) if token.islower() or words[0].isupper() else ()
+        return (token,) if token.islower() or not words.islower() or words[0].isdigit() else ()
     return _load_city_airports().get(name, ()) if words[0].isupper() else ()
 
 
@@ -247,6 +274,11 @@ def _load_names() -> dict[str, str]:
             if len(name) > 3 and name not in ("america", "emirates", "mass"):
                 found.setdefault(name, token)
     found |= _DEMONYMS | _STATE_PARTS
+    found |= {
+        "".join(map(_strip_accent, name)): token
+        for name, token in found.items()
+        if not name.isascii() and len(token) == 2
+    }
     found |= {name: row["name"] for row in _read_regions() for name in row["words"].split("|")}
     return found
 
@@ -257,7 +289,7 @@ def _load_city_airports() -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for row in read_table("metropolitan.csv"):
         for name in (row["name"], *filter(None, row["aliases"].split("|"))):
-            key = name.casefold()
+            key = "".join(map(_strip_accent, name.casefold()))
             is_new = key not in found or bool(row["prominent"])
             is_name = len(key) > 3 or key in _SHORT_NAMES
             if is_new and is_name and key not in _NOT_PLACES:

@@ -66,6 +66,12 @@ class Outcome(StrEnum):
 
 
 Basis = Literal["one_way", "round_trip"]
+# What a statement that was not understood is about; `document` is a document that is not whole.
+SubjectName = Literal["", "cabin", "fare", "notice", "carrier", "trip", "document"]
+# The note of a rule for "all other routes".
+OTHER_NOTE: Final = "All routes that the other rules of this list do not name."
+# The level of an employee whose level is not known: the one that has no special rights.
+ORDINARY: Final = "ordinary"
 
 
 class Range(Document):
@@ -118,7 +124,12 @@ class RuleScope(Document):
     cabins: tuple[Cabin, ...] = ()
     carriers: tuple[str, ...] = ()
     departs: Range = Range()
+    # The price of the whole trip, and the nights between departure and return.
     price_usd: Range = Range()
+    nights: Range = Range()
+    # Days of the year on which a flight leaves, as "12-20" and "01-04", and days of the week from Monday = 0.
+    season: tuple[str, ...] = ()
+    weekdays: tuple[int, ...] = ()
     trip: Basis | None = None
 
 
@@ -153,6 +164,10 @@ class PolicyRule(Document):
     section: str | None = None
     is_complete: bool = True
     is_exception: bool = False
+    # Of a statement that was not understood.
+    subject: SubjectName = ""
+    # Set when the rule is loaded: it waits for an administrator, so its subject is not settled.
+    is_pending: bool = False
     notes: tuple[str, ...] = ()
     # Rules of one table or list have the same group: there a more specific row is an exception of a
     # general one.
@@ -181,7 +196,8 @@ class PolicyRule(Document):
 
         Its place in the document is not one.
         """
-        left_out = {"rule_id", "text", "page", "section", "notes", "group", "policy_id", "file_name"}
+        left_out = {"rule_id", "text", "page", "section", "notes", "group", "policy_id", "file_name",
+                    "is_pending"}  # fmt: skip
         stated: dict[str, Any] = self.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
         text = json.dumps(stated, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]

@@ -17,12 +17,13 @@ from tripcortex.domain.policy_rules.distances import (
 )
 from tripcortex.domain.policy_rules.extraction.vocabulary import OUTSIDE_LADDER, normalize_level
 from tripcortex.domain.policy_rules.regions import contains_airport, is_within
-from tripcortex.domain.policy_rules.rules import Range, RoutePattern, RuleScope
+from tripcortex.domain.policy_rules.rules import ORDINARY, Range, RoutePattern, RuleScope
 from tripcortex.domain.policy_rules.trips import Trip
 
 # An estimate of hours is off by less than this part of it, and by at least these hours.
 _HOURS_ERROR: Final = Decimal("0.08")
 _HOURS_ERROR_MIN: Final = Decimal("0.25")
+SEASON_ENDS: Final = 2
 _DISTANCE_ERROR: Final = Decimal("0.02")
 
 
@@ -89,6 +90,9 @@ def match_scope(scope: RuleScope, facts: TripFacts) -> Match:
         lambda: Match.within if not scope.cabins or trip.cabin in scope.cabins else Match.outside,
         lambda: _match_carriers(scope, trip),
         lambda: _match_departure(scope.departs, trip),
+        lambda: _match_price(scope.price_usd, trip),
+        lambda: _match_nights(scope.nights, trip),
+        lambda: _match_days(scope, trip),
         lambda: (
             Match.within
             if scope.trip is None or (scope.trip == "round_trip") is facts.is_return
@@ -144,14 +148,18 @@ def _is_at(places: tuple[str, ...], airport: str) -> bool:
 
 
 def _match_levels(scope: RuleScope, level: str | None) -> Match:
-    """Return whether the employee has one of the levels; an unknown level is unclear."""
+    """Return whether the employee has one of the levels.
+
+    Without a level the employee is an ordinary one; where the scope does not say whether those are meant, it
+    is unclear.
+    """
     included = {normalize_level(each) for each in scope.levels}
     excluded = {normalize_level(each) for each in scope.except_levels}
-    if level is None:
+    if level is None and ORDINARY not in included | excluded:
         if included and included <= OUTSIDE_LADDER:
             return Match.outside
         return Match.unclear if included or excluded - OUTSIDE_LADDER else Match.within
-    names = _list_level_names(level)
+    names = {ORDINARY} if level is None else _list_level_names(level)
     if names & excluded or (included and not names & included):
         return Match.outside
     return Match.within
@@ -167,6 +175,36 @@ def _match_carriers(scope: RuleScope, trip: Trip) -> Match:
     return (
         Match.within if not scope.carriers or set(trip.all_carriers) & set(scope.carriers) else Match.outside
     )
+
+
+def _match_price(span: Range, trip: Trip) -> Match:
+    """Return whether the price is within the range. Without a price nothing is said of it."""
+    if span.is_open:
+        return Match.within
+    return Match.within if trip.price_usd is not None and trip.price_usd in span else Match.outside
+
+
+def _match_days(scope: RuleScope, trip: Trip) -> Match:
+    """Return whether one of the trip's flights leaves in the season, and one on the days of the week."""
+    days = [each for each in (trip.depart, trip.return_date) if each is not None]
+    if scope.weekdays and not any(each.weekday() in scope.weekdays for each in days):
+        return Match.outside
+    if len(scope.season) == SEASON_ENDS:
+        first, last = scope.season
+        dates = [f"{each:%m-%d}" for each in days]
+        is_split = first > last
+        if not any((first <= each or each <= last) if is_split else first <= each <= last for each in dates):
+            return Match.outside
+    return Match.within
+
+
+def _match_nights(span: Range, trip: Trip) -> Match:
+    """Return whether the nights are within the range; a one-way trip has an unknown number."""
+    if span.is_open:
+        return Match.within
+    if trip.return_date is None:
+        return Match.outside
+    return Match.within if (trip.return_date - trip.depart).days in span else Match.outside
 
 
 def _match_departure(departs: Range, trip: Trip) -> Match:
@@ -191,7 +229,7 @@ def is_narrower(scope: RuleScope, other: RuleScope) -> bool:
 
 
 def _is_part(scope: RuleScope, other: RuleScope) -> bool:
-    ranges = ("hours", "distance_km", "days_ahead", "departs", "price_usd")
+    ranges = ("hours", "distance_km", "days_ahead", "departs", "price_usd", "nights")
     return (
         all(_is_subrange(getattr(scope, name), getattr(other, name)) for name in ranges)
         and _is_route_part(scope, other)
@@ -204,6 +242,8 @@ def _is_part(scope: RuleScope, other: RuleScope) -> bool:
             or bool(scope.levels)
         )
         and other.trip in (None, scope.trip)
+        and other.season in ((), scope.season)
+        and _is_subset(scope.weekdays, other.weekdays)
     )
 
 

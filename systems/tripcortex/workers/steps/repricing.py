@@ -25,7 +25,7 @@ from tripcortex.domain.policy_rules.option_ranking import Ranking
 from tripcortex.domain.policy_rules.travel_policy import Reason
 from tripcortex.integrations.portal.ports import Offer
 from tripcortex.model.entities import Approval, AuditEvent, Booking, Failure, FlightOption, Repricing
-from tripcortex.policies.rule_loader import load_confirmed_rules
+from tripcortex.policies.rule_loader import load_rules_for_judgement
 from tripcortex.settings import TripCortexSettings
 from tripcortex.workers.audit_entries import build_audit_entry
 from tripcortex.workers.dependencies import find_employee_level, get_dependencies
@@ -158,7 +158,7 @@ async def _judge_again(context: StepContext[Booking], option: FlightOption) -> R
     return rank_by_rules(
         [option],
         get_plan(booking),
-        await load_confirmed_rules(context.stores),
+        await load_rules_for_judgement(context.stores),
         1,
         today=get_local_date(booking, booking.created_at),
         employee_level=await find_employee_level(context),

@@ -14,7 +14,7 @@ from holdfast.flows import Next, StepContext
 from tripcortex.domain.policy_rules.booking_checks import rank_by_rules
 from tripcortex.domain.policy_rules.option_ranking import Ranking
 from tripcortex.model.entities import AuditEvent, Booking, FlightOption
-from tripcortex.policies.rule_loader import load_confirmed_rules
+from tripcortex.policies.rule_loader import load_rules_for_judgement
 from tripcortex.workers.audit_entries import build_audit_entry
 from tripcortex.workers.dependencies import find_employee_level, get_dependencies, start_stopwatch
 from tripcortex.workers.steps.endings import build_message_writes, fail_booking
@@ -80,7 +80,7 @@ async def rank_flights(
     return rank_by_rules(
         options,
         get_plan(context.item),
-        await load_confirmed_rules(context.stores),
+        await load_rules_for_judgement(context.stores),
         count,
         today=today,
         employee_level=await find_employee_level(context),

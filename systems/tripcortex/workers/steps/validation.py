@@ -13,7 +13,7 @@ from tripcortex.domain.policy_rules.booking_checks import judge_plan
 from tripcortex.domain.policy_rules.judgement import Judgement
 from tripcortex.domain.policy_rules.rules import Outcome
 from tripcortex.model.entities import AuditEvent, Booking, BookingPlan, Failure
-from tripcortex.policies.rule_loader import load_confirmed_rules
+from tripcortex.policies.rule_loader import load_rules_for_judgement
 from tripcortex.workers.audit_entries import build_audit_entry, redact_text
 from tripcortex.workers.dependencies import find_employee_level, get_dependencies, start_stopwatch
 from tripcortex.workers.steps.endings import OUT_OF_POLICY, fail_booking
@@ -29,7 +29,7 @@ async def validate_plan(context: StepContext[Booking]) -> Next:
     plan = get_plan(booking)
     judgement = judge_plan(
         plan,
-        await load_confirmed_rules(context.stores),
+        await load_rules_for_judgement(context.stores),
         get_local_date(booking, context.now),
         employee_level=await find_employee_level(context),
     )

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Outcome, merge_approvers
 
 _HEAD: Final = re.compile(
-    r"(?:managers?|supervisors?|directors?|leads?|leaders?|leadership|heads?|officers?|vps?|svps?|evps?"
+    r"(?:managers?|superiors?|supervisors?|directors?|leads?|leaders?|leadership|heads?|officers?|vps?"
+    r"|svps?|evps?"
     r"|presidents?|ceo|cfo"
     r"|coo|cto|chro|cio|cpo|gm|c-suite|c-level|controllers?|comptroller|finance|treasur\w+|treasury|hr"
     r"|human resources"
@@ -31,16 +33,20 @@ _HEAD: Final = re.compile(
 _VERB: Final = re.compile(
     r"\b(?:pre-?)?(?:approv(?:al|als|e|es|ed)|authori[sz](?:ation|e|es|ed)|sign(?:s|ed)?[- ]?off"
     r"|signatures?|consents?"
-    r"|permission|agreement|sanction(?:ed)?|endors(?:e|ed|ement)|clearance|cleared|thumbs-up|green light"
+    r"|permission|discretion|agreement(?= (?:of|by|from|is|must|in writing)\b)|(?<=with the )agreement"
+    r"|(?<=' )agreement|(?<=s )agreement|sanction(?:ed)?|endors(?:e|ed|ement)|clearance|cleared"
+    r"|thumbs-up|green light"
     r"|countersign\w*"
     r"|sign(?:s|ed)?|say(?:s)? yes|agrees?|agreed|ok(?:s|ay|ayed)?(?= it| in| by| from)|go-ahead"
     r"|waive[rds]?)\b",
     re.IGNORECASE,
 )
 _NOT_NEEDED: Final = re.compile(
-    r"\bno (?:further |additional |prior |pre-?|special |manager |other |human )*(?:approvals?"
-    r"|authori[sz]ation|sign-?off|permission)"
-    r"|\bwithout (?:any |further |additional |prior |special |needing |asking|manager )*(?:approvals?"
+    r"\bno (?:\w+ ){0,3}?(?:approvals?|consent|agreement|clearance|signatures?"
+    r"|authori[sz]ation|sign-?off|permission)\b(?! (?:from|by|can|may|helps?|will))"
+    r"|\bnobody'?s (?:permission|approval|consent|signature)|\bnot need (?:any(?:one|body)'s) \w+"
+    r"|\b(?:nobody|no one) (?:has to |needs to )?signs?\b"
+    r"|\bwithout (?:\w+ ){0,3}?(?:approvals?|consent|agreement|clearance"
     r"|authori[sz]ation|sign-?off"
     r"|permission|asking|anyone)"
     r"|\b(?:approvals?|authori[sz]ation|sign-?off|permission) (?:is|are) not (?:required|needed|necessary)"
@@ -90,6 +96,29 @@ _DEPARTMENT: Final = re.compile(r"department|division|team|unit|project|region|p
 _WORD: Final = re.compile(r"[\w@][\w@'’/-]*(?:\.\w+)*|[+&,;:()→]")
 
 
+# Verbs that are about an approval only next to somebody who gives it.
+_WEAK_VERB: Final = re.compile(
+    r"\b(?:confirm(?:s|ed|ation)?|decid(?:e|es|ed)|support(?:s|ed)?|allow(?:s|ed)?)\b", re.IGNORECASE
+)
+# "consent of the Head and of Controlling": names that are no known roles.
+_OF: Final = re.compile(
+    r"^(?:d|s)?(?: (?:in (?:writing|advance|text form)|is|are|be|must be|has to be|shall be|given"
+    r"|obtained|granted|first|required"
+    r"|needed|necessary|issued))*,? (?:of|from|by|with) (?P<names>.+)$",
+    re.IGNORECASE,
+)
+_NAMED: Final = re.compile(
+    r"^(?:both |either |jointly )?(?:by |of |from )?(?:the |a |an |your |their |his |her |its )?"
+    r"(?P<name>(?:[A-Z][\w&/-]*)(?:(?: of(?: the)?)? (?:[A-Z][\w&/-]*|area|department|division|unit"
+    r"|region|country|programmes?))*)"
+    r"(?P<rest>.*)$"
+)
+_AND_NEXT: Final = re.compile(
+    r"^(?: ?\([^)]*\))?(?:,? (?:and|plus|as well as|together with)(?: also)? |, (?=the |by |of"
+    r" ))(?P<next>.+)$"
+)
+
+
 @dataclass(frozen=True)
 class Approval:
     """What a text says about an approval: whether it is needed, and of whom."""
@@ -109,7 +138,8 @@ def find_approval(text: str, *, is_value: bool = False) -> Approval | None:
     ):
         return Approval(Outcome.allowed)
     approvers = tuple(_find_chains(text, is_value=is_value))
-    if _VERB.search(text) or (is_value and approvers):
+    is_weak = bool(approvers) and bool(_WEAK_VERB.search(text))
+    if _VERB.search(text) or is_weak or (is_value and approvers):
         return Approval(Outcome.approval, merge_approvers([approvers]))
     return None
 
@@ -122,12 +152,11 @@ def find_approvers(text: str) -> tuple[str, ...]:
 def drop_approvers(text: str) -> str:
     """Return the text without the roles that approve."""
     for part in re.split(r"(?<=[.;])\s", text):
-        verbs = list(_VERB.finditer(part))
-        spans = [
-            (start, end)
-            for start, end, _ in _iter_roles(part)
-            if any(_is_next_to(part, start, end, verb) for verb in verbs)
-        ]
+        verbs = [*_VERB.finditer(part), *_WEAK_VERB.finditer(part)]
+        named = (each for verb in verbs for each in _find_named(part, verb))
+        spans = sorted(
+            {(start, end) for start, end, _ in (*_find_adjacent(part, verbs, is_value=False), *named)}
+        )
         shown = part
         for start, end in reversed(spans):
             shown = f"{shown[:start]}{' ' * (end - start)}{shown[end:]}"
@@ -138,22 +167,76 @@ def drop_approvers(text: str) -> str:
 def _find_chains(text: str, *, is_value: bool) -> Iterator[str]:
     """Yield the approvers that stand next to a verb of approval; of a value, all that it names."""
     for part in re.split(r"(?<=[.;])\s", text):
-        verbs = list(_VERB.finditer(part))
+        verbs = [*_VERB.finditer(part), *_WEAK_VERB.finditer(part)]
         if not verbs and not is_value:
             continue
-        for start, end, name in _iter_roles(part):
-            if (is_value and not verbs) or any(_is_next_to(part, start, end, verb) for verb in verbs):
-                yield name
+        yield from _order_names(part, verbs, is_value=is_value)
+
+
+def _order_names(part: str, verbs: list[re.Match[str]], *, is_value: bool) -> Iterator[str]:
+    """Yield the approvers of a sentence in order: known roles, and names that follow a verb."""
+    found = {start: (end, name) for start, end, name in _find_adjacent(part, verbs, is_value=is_value)}
+    for start, end, name in (each for verb in verbs for each in _find_named(part, verb)):
+        if not any(start < other_end and other < end for other, (other_end, _) in found.items()):
+            found[start] = end, name
+    yield from (found[start][1] for start in sorted(found))
+
+
+def _find_adjacent(
+    part: str, verbs: list[re.Match[str]], *, is_value: bool
+) -> Iterator[tuple[int, int, str]]:
+    """Yield the known roles next to a verb of approval; of a value without a verb all roles."""
+    has_strong = any(_VERB.fullmatch(verb[0]) for verb in verbs)
+    for start, end, name in _iter_roles(part):
+        if (is_value and not has_strong) or any(_is_next_to(part, start, end, verb) for verb in verbs):
+            yield start, end, name
+
+
+def _find_named(part: str, verb: re.Match[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield the capitalized names after "consent of …", with those that "and" joins."""
+    before = _BEFORE.search(part[: verb.start()])
+    if before and not find_places(before["name"]):
+        yield before.start("name"), before.end("name"), before["name"]
+    after = _OF.match(part[verb.end() :])
+    rest = after["names"] if after else ""
+    while rest and (named := _NAMED.match(rest)):
+        start = len(part) - len(rest) + named.start("name")
+        name = named["name"].strip()
+        if name.upper() not in _NOT_ROLES and not find_places(name) and len(name) > 2:
+            yield start, start + len(name), name
+        following = _AND_NEXT.match(named["rest"])
+        rest = following["next"] if following else ""
+
+
+_BEFORE: Final = re.compile(
+    r"(?:^|[\s(])(?:the|your|their|a|an|its|his or her) (?P<name>[A-Z][\w&/-]*(?: (?:of(?: the)?"
+    r" )?[A-Z][\w&/-]*)*)"
+    r"(?: (?:must|has to|have to|needs to|should|may|shall|will|first|also|both|has|had)){1,3} $"
+)
+
+
+def find_roles(text: str) -> tuple[str, ...]:
+    """Return the roles that a text is about, in its order, without conditions behind them."""
+    text = re.split(r",? (?:after|upon|with)\b", text)[0]
+    named = _NAMED.match(text)
+    roles = tuple(dict.fromkeys(name for _, _, name in _iter_roles(text)))
+    return roles or ((named["name"],) if named and not named["rest"].strip(" .") else ())
+
+
+def is_about_approval(text: str) -> bool:
+    """Return True if the text speaks of approvals."""
+    return bool(_VERB.search(text) or re.search(r"\bapprov|\bauthorit|\balçada|\bsign", text, re.IGNORECASE))
 
 
 _BRIDGE_TO_VERB: Final = re.compile(
     r"^(?:'s|s')?(?:[ -]level)?(?: ?\([^)]*\))?(?:,? (?:and|or|\+|&|plus"
     r"|as well as) [\w' /.+&-]{1,45}?)?,? ?"
-    r"(?:(?:must|has to|have to|both have to|needs? to|may|can|should|shall|will|is|are|both|prior|written"
+    r"(?:(?:must|has to|have to|both have to|all|must give|consent is|is asked|agreement is|has|needs?"
+    r" to|may|can|should|shall|will|is|are|both|prior|written"
     r"|advance|explicit|express"
     r"|in advance|also|personally|then|first|jointly|do(?:es)?|'s|manager|required|the|their|to|give|gives"
     r"|level|-level|formal"
-    r"|it|in writing|before|be|asked|for|email|signed|pre-?)[ ,]*)*$",
+    r"|it|in writing|before|be|asked|for|email|text form|signed|pre-?)[ ,]*)*$",
     re.IGNORECASE,
 )
 _BRIDGE_FROM_VERB: Final = re.compile(

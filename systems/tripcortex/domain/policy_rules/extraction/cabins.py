@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import find_approval, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
+from tripcortex.domain.policy_rules.extraction.level_scopes import find_level_spans
+from tripcortex.domain.policy_rules.extraction.lexicon import is_prohibition
 from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, parse_scope
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, complement, find_cabins
@@ -28,18 +31,9 @@ _FLIGHT: Final = re.compile(
 _UPGRADE: Final = re.compile(
     r"\bupgrad|\b(?:own|personal) (?:miles|points|money|funds|expense)", re.IGNORECASE
 )
-NEGATION: Final = re.compile(
-    r"\bnot\b|\bnever\b|\bcannot\b|\bprohibit|\bforbidden\b|\bexcluded\b|\bno one\b|\bnobody\b"
-    r"|\bunavailable\b"
-    r"|\bneither\b|\bnor\b|\bdisallow|\bbanned\b|\bunallowable\b|\bnon-reimbursable|: no\W*$|: no\b(?= @)"
-    r"|^no\b|\bno (?=@"
-    r"|\w+ class|other)"
-    r"|\bunder no circumstances|\bin no case\b|\bnot a thing\b|\bdeclined\b|\bruled out\b|\boff[- ]limits\b"
-    r"|\brefused\b",
-    re.IGNORECASE,
-)
 _UNLESS: Final = re.compile(
-    r"\b(?:with (?:one|1|a|an|the)(?: single| only)? exception|unless|except(?:ing)?(?: for| where| when"
+    r"\b(?:with (?:one|1|a|an|the)(?: single| only)? exception|unless|save that|except(?:ing)?(?: for|"
+    r" where| when"
     r"| if| on)?|without|other than (?=with|by|on|for|in"
     r"|where|when)|until"
     r"|save (?:for|where|when|with))\b",
@@ -68,16 +62,20 @@ _STANDARD: Final = re.compile(
     re.IGNORECASE,
 )
 _ABOVE: Final = re.compile(
-    r"\b(?:other than|above|higher than|better than|any(?:thing)? (?:class )?(?:above|beyond|higher)"
+    r"\b(?:other than|above|higher than|better than|anything but|nothing but|anything except|any"
+    r" (?:class|cabin) but|any(?:thing)? (?:class )?(?:above|beyond|higher)"
     r"|beyond)(?: the)? (?=@)",
     re.IGNORECASE,
+)
+_OTHER_CABIN: Final = re.compile(
+    r"\b(?:any|every|all) (?:other|higher|better) (?:cabin|class)", re.IGNORECASE
 )
 _AND_ABOVE: Final = re.compile(
     r"@[EPBF],? (?:and|or) (?:above|higher|better|up)|\bpremium (?:cabins|classes|class)\b", re.I
 )
 _OTHERWISE: Final = re.compile(
-    r"\b(?:on )?(?:a |any )?shorter (?:flights?|journeys?|trips?|ones?|sectors?|routes?)\b|\botherwise\b"
-    r"|\bbelow that\b|\bunder that\b",
+    r"\b(?:on )?(?:a |any )?shorter (?:flights?|journeys?|trips?|ones?|sectors?|routes?)\b"
+    r"|\bbelow that\b|\bunder that\b|\bshorter than that\b|\banything shorter\b",
     re.IGNORECASE,
 )
 # "Where business class is permitted, the cap is …" permits nothing.
@@ -95,6 +93,7 @@ _IN_WHICH_CASE: Final = re.compile(
     r"@E[^@.;]*?,? unless (?P<condition>[^@;.]+?),? (?:in which case|then) (?P<allowed>.*@[PB].*)$",
     re.IGNORECASE,
 )
+_NEXT_LEVEL: Final = re.compile(r"(?:[,;] (?:and|while|but|whereas)|;) (?:the |for )?$", re.IGNORECASE)
 _PREDICATE: Final = re.compile(
     r"^(?:is|are|may|can|cannot|will|shall|must|should|has|have|does|do|never|not|unless|without|except)\b",
     re.IGNORECASE,
@@ -125,10 +124,26 @@ def extract_cabin_rules(sentence: Sentence, remembered: Range) -> Iterator[Polic
     if turned:
         yield build_rule(sentence, Effect.max_cabin, ParsedScope(RuleScope()), cabin=Cabin.economy)
         whole = f"{turned['allowed']} when {turned['condition']}"
-    for clause in _split_clauses(whole):
-        if _UPGRADE.search(clause) or (_NOT_RULES.search(clause) and not NEGATION.search(clause)):
+    for clause in (each for part in _split_levels(whole, sentence) for each in _split_clauses(part)):
+        if _UPGRADE.search(clause) or (_NOT_RULES.search(clause) and not is_prohibition(clause)):
             continue
         yield from _read_clause(sentence.with_text(clause), remembered)
+
+
+def _split_levels(text: str, sentence: Sentence) -> list[str]:
+    """Return the parts about different levels, each with what stands in front of the first of them.
+
+    "@P: On long flights, directors may take it, and managers with approval" is two statements.
+    """
+    spans = find_level_spans(text, sentence.vocabulary)
+    starts = [start for start, _ in spans if _NEXT_LEVEL.search(text[:start])]
+    if not spans or not starts or len(set(CABIN_MARK.findall(text))) != 1:
+        return [text]
+    lead = text[: spans[0][0]]
+    lead = lead if CABIN_MARK.search(lead) else f"{CABIN_MARK.findall(text)[0]}: {lead}"
+    ends = [*starts, len(text)]
+    parts = [text[: starts[0]], *(f"{lead}{text[start:end]}" for start, end in pairwise(ends))]
+    return [re.sub(r"[,;]?\s*(?:and|while|but|whereas)?\s*$", "", part) for part in parts]
 
 
 def _split_clauses(text: str) -> list[str]:
@@ -136,7 +151,7 @@ def _split_clauses(text: str) -> list[str]:
     clauses: list[str] = []
     for part in _CLAUSE.split(text):
         has_verb = bool(
-            _GRANT.search(part) or NEGATION.search(part) or _STANDARD.search(part) or find_approval(part)
+            _GRANT.search(part) or is_prohibition(part) or _STANDARD.search(part) or find_approval(part)
         )
         if clauses and not (CABIN_MARK.search(part) and has_verb and _is_whole(clauses[-1])):
             clauses[-1] = f"{clauses[-1]}, {part}"
@@ -148,7 +163,7 @@ def _split_clauses(text: str) -> list[str]:
 def _is_whole(clause: str) -> bool:
     """Return True if a clause has a cabin and says something about it."""
     says = (
-        _GRANT.search(clause) or NEGATION.search(clause) or _STANDARD.search(clause) or find_approval(clause)
+        _GRANT.search(clause) or is_prohibition(clause) or _STANDARD.search(clause) or find_approval(clause)
     )
     return bool(CABIN_MARK.search(clause) and (says or re.search(r"@[EPBF] for\b", clause)))
 
@@ -158,7 +173,7 @@ def _read_clause(clause: Sentence, remembered: Range) -> Iterator[PolicyRule]:
     text = clause.text
     named = find_cabins(text)
     scope = _parse_clause_scope(clause, remembered)
-    if NEGATION.search(_find_core(text)) and not _is_waiver(text):
+    if is_prohibition(_find_core(text)) and not _is_waiver(text):
         yield from _read_prohibition(clause, named, scope)
         return
     approval = clause.find_approval()
@@ -200,13 +215,15 @@ def _is_waiver(text: str) -> bool:
         r"|\bwithout [\w ]*(?:approval|asking)",
         " ", text, flags=re.IGNORECASE,
     )  # fmt: skip
-    return approval is not None and approval.outcome is Outcome.allowed and not NEGATION.search(rest)
+    return approval is not None and approval.outcome is Outcome.allowed and not is_prohibition(rest)
 
 
 def _parse_clause_scope(clause: Sentence, remembered: Range) -> ParsedScope:
     """Return the scope of a clause; "on a shorter flight" means outside the hours named before."""
     text = re.sub(r"\bbusiness (?:travel|trips?|purposes?|need|reasons?)\b", " ", clause.text)
     scope = clause.parse_scope(text)
+    if re.match(r"(?:@[EPBF]: )?(?:otherwise|in (?:all|any) other cases?)\b", text, re.IGNORECASE):
+        return ParsedScope(scope.scope, scope.problem, is_other=True)
     rest = complement(remembered)
     if scope.scope.hours.is_open and rest is not None and _OTHERWISE.search(text):
         return ParsedScope(scope.scope.model_copy(update={"hours": rest}), scope.problem)
@@ -222,7 +239,7 @@ def _read_prohibition(clause: Sentence, named: list[Cabin], scope: ParsedScope) 
             yield build_rule(clause, Effect.max_cabin, scope, cabin=Cabin.economy)
         return
     way = _UNLESS.search(text)
-    approval = find_approval(text[way.end() - 8 :]) if way else None
+    approval = find_approval(f"needs {text[way.end() :]}") if way else None
     if way and approval and approval.outcome is Outcome.approval:
         yield from _read_exception(clause, cabins, text[: way.start()], text[way.end() :], approval.approvers)
     elif way:
@@ -305,8 +322,10 @@ def _build_outcome(
     approvers: tuple[str, ...] = (),
     notes: tuple[str, ...] = (),
 ) -> PolicyRule:
+    named = [cabin for cabin in find_cabins(clause.text) if cabin in cabins]
     return build_rule(
-        clause, Effect.cabin_outcome, scope, cabin=cabins[0], outcome=outcome, approvers=approvers,
+        clause, Effect.cabin_outcome, scope, cabin=named[-1] if named else cabins[-1], outcome=outcome,
+        approvers=approvers,
         notes=notes, scope_values={"cabins": cabins},
     )  # fmt: skip
 
@@ -316,6 +335,8 @@ def list_forbidden(text: str, named: list[Cabin]) -> list[Cabin]:
     if above := _ABOVE.search(text):
         after = find_cabins(text[above.end() : above.end() + 2])
         return [cabin for cabin in Cabin if after and cabin.rank > after[0].rank]
+    if named == [Cabin.economy] and _OTHER_CABIN.search(text):
+        return [cabin for cabin in Cabin if cabin is not Cabin.economy]
     return [cabin for cabin in named if cabin is not Cabin.economy]
 
 

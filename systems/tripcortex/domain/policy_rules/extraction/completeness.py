@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST
 from tripcortex.domain.policy_rules.extraction.statements import Block
 
 _ENDED: Final = re.compile(r"[.!?…)\]\"'”*]$")
@@ -17,6 +18,14 @@ _FOOTER: Final = re.compile(
     r"|\bsigned\b|\bapproved by\b"
     r"|\bowner\b|\bpolicy\b|\binternal\b|\bdocument\b",
     re.IGNORECASE,
+)
+_ABOUT_FARES: Final = re.compile(
+    r"\bfares?\b|\bcabin|\bclass\b|\bapprov|\bceiling|\bin advance\b", re.IGNORECASE
+)
+_CLOSING: Final = re.compile(
+    r"\b(?:regards|sincerely|yours (?:truly|faithfully)|on behalf of|signed|greetings|best wishes"
+    r"|respectfully)\b",
+    re.I,
 )
 _REFERENCE: Final = re.compile(
     r"\b(?P<kind>[Ss]ections?|[Aa]ppendix|[Aa]ppendices|[Aa]nnex(?:es)?|[Ss]chedules?|[Aa]rticles?"
@@ -51,9 +60,6 @@ def _find_cut(blocks: Sequence[Block]) -> Iterator[str]:
     text = last.text.strip()
     if last.kind == "heading" and not _FOOTER.search(text):
         yield f"The document ends with the heading “{text[:80]}”."
-    elif last.kind == "table":
-        # A row that is cut off between two rows leaves no trace.
-        yield "The document ends with a table, whose last rows may be missing."
     elif last.kind in ("paragraph", "item") and _is_cut(last, blocks):
         yield f"The document ends within a sentence: “…{text[-60:]}”."
 
@@ -73,7 +79,8 @@ def _is_cut(last: Block, blocks: Sequence[Block]) -> bool:
     ]
     if last.kind == "item" and siblings:
         return all(_ENDED.search(each.strip()) for each in siblings)
-    return not (_FOOTER.search(text) and len(text) < 160)
+    is_signed = len(text) < 100 and any(_CLOSING.search(block.text) for block in blocks[-4:])
+    return not is_signed and not (_FOOTER.search(text) and len(text) < 160)
 
 
 def _find_missing_sections(blocks: Sequence[Block]) -> Iterator[str]:
@@ -83,7 +90,8 @@ def _find_missing_sections(blocks: Sequence[Block]) -> Iterator[str]:
         return
     missing: dict[str, None] = {}
     for block in blocks:
-        if block.kind == "heading":
+        if block.kind == "heading" or (OTHER_COST.search(block.text) and not _ABOUT_FARES.search(block.text)):
+            # A list of daily allowances may be elsewhere: it does not limit flights.
             continue
         for found in _REFERENCE.finditer(block.text):
             label = found["label"]

@@ -13,7 +13,7 @@ from tripcortex.domain.policy_rules.extraction.approvers import Approval, drop_a
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, merge_scopes, parse_scope
 from tripcortex.domain.policy_rules.extraction.statements import Block, shorten
 from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary
-from tripcortex.domain.policy_rules.rules import Effect, PolicyRule, RuleScope
+from tripcortex.domain.policy_rules.rules import OTHER_NOTE, Effect, PolicyRule, RuleScope
 
 
 @dataclass(frozen=True)
@@ -89,4 +89,3 @@ def build_rule(
 
 # The value of an item such as "More than 25% over: team lead and Finance".
 _VALUE: Final = re.compile(r".*(?:: | - )([^:]{2,60})$")
-OTHER_NOTE: Final = "All routes that the other rules of this list do not name."

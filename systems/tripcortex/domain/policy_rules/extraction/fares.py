@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
-from tripcortex.domain.policy_rules.extraction.approvers import Approval, is_refusal
+from tripcortex.domain.policy_rules.extraction.approvers import Approval, find_approval, is_refusal
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
+from tripcortex.domain.policy_rules.extraction.lexicon import INCLUDED, OTHER_COST
 from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, parse_scope
 from tripcortex.domain.policy_rules.extraction.wording import CABIN_MARK, find_cabins, find_range
@@ -20,22 +21,6 @@ from tripcortex.domain.policy_rules.rules import Basis, Effect, Outcome, PolicyR
 FARE_WORDS: Final = re.compile(
     r"\b(?:air)?fares?\b|\btickets?\b|\bflights?\b|\bair ?travel\b|\bairfare|\bair\b|\b(?:fare )?(?:cap"
     r"|ceiling)s?\b",
-    re.IGNORECASE,
-)
-NOT_A_FARE: Final = re.compile(
-    r"\bhotels?\b|\blodging\b|\b(?:per|a|each) night\b|\bnightly\b|\bmeals?\b|\bper diem\b|\breceipts?\b"
-    r"|\brental|\bcars?\b"
-    r"|\btaxi|\b(?:change|cancellation|service|booking|agency|baggage|bag|seat|wi-?fi|lounge|visa|parking"
-    r"|no-show) (?:fees?|charges?)"
-    r"|\bbag(?:s|gage)?\b|\bseats? (?:selection|fee|charge|upgrade)|\bchoosing a seat|\bmileage\b"
-    r"|\binsurance\b|\btrains?\b"
-    r"|\brail\b|\bunused\b|\blost\b|\bstolen\b|\brefund|\bcompensat|\bvouchers?\b|\bgifts?\b|\bsav(?:e|es"
-    r"|ed|ing|ings)\b"
-    r"|\bcredit\b|\bper mile\b|\bper day\b|\ba day\b|\bdaily\b|\bwi-?fi\b|\blounge\b|\bparking\b"
-    r"|\bclient entertain|\bdinner"
-    r"|\bextra-legroom\b|\bupgrade|\bapartment|\baccommodation\b|\balcohol|\blaundry|\bper week\b|\btips?\b"
-    r"|\bgratuit|\bcash\b"
-    r"|\bbudget of the project|\bper person per\b|\bamtrak|\bvehicle",
     re.IGNORECASE,
 )
 _RELATIVE: Final = re.compile(
@@ -78,6 +63,13 @@ _CAP_WORDS: Final = re.compile(
 _OVER_CONTEXT: Final = re.compile(
     r"\b(?:over|above|exceed\w*|excess|overage|went over|beyond|higher than)\b", re.IGNORECASE
 )
+_EXCESS: Final = re.compile(
+    r"\bexcess (?:is|of|over|above)\b|\boverage\b|\b(?:over|above) by\b|\bwent over\b|\bthe excess\b",
+    re.IGNORECASE,
+)
+_ASKED: Final = re.compile(
+    r"\b(?:ask|it is|it's|goes to|talk to|see|that's|this is) ((?:your|the|a) [^,.;]+)", re.IGNORECASE
+)
 _IS_CAP: Final = re.compile(
     r"\b(?:cap|limit|ceiling|maximum|allowance)s?(?: fare| price)?(?: for \w+)?(?: is| are| of"
     r"|:) (?:set at )?\$\d",
@@ -115,6 +107,11 @@ _RAISED: Final = re.compile(
 _CLAUSE: Final = re.compile(
     r";\s*|,?\s+(?:and|but|while|whereas)\s+(?=[^,;]*\$\d)|,\s+(?=[^,;]{0,60}\$\d)", re.IGNORECASE
 )
+_MULTIPLE: Final = re.compile(
+    r"\b(?:exceed\w*|more than|over|above|beyond|higher than) (twice|double|thrice|(\d+(?:\.\d+)?)"
+    r" times) (?:the|this|that|its)",
+    re.IGNORECASE,
+)
 _PERCENT_OVER: Final = r"%"
 
 
@@ -146,14 +143,16 @@ def extract_fare_rules(sentence: Sentence) -> Iterator[PolicyRule]:
             sentence, Effect.unknown, ParsedScope(parse_scope(text, sentence.vocabulary).scope), notes=notes
         )
         return
-    for clause in _split_clauses(text):
+    lead = _find_lead(text)
+    for at, clause in enumerate(_split_clauses(text)):
+        clause = clause if at == 0 or CABIN_MARK.search(clause) else f"{lead}{clause}"
         yield from _read_clause(sentence.with_text(clause), find_basis(text), is_cap=bool(_CAP.search(text)))
 
 
 def read_adjustments(sentence: Sentence) -> Iterator[PolicyRule]:
     """Yield by how much a cap is higher for some cabins or routes, if the sentence plainly says so."""
     text = sentence.text
-    if not _CAP_WORDS.search(text) or NOT_A_FARE.search(text):
+    if not _CAP_WORDS.search(text) or OTHER_COST.search(text):
         return
     for found in _TIMES.finditer(text):
         yield _build_adjustment(sentence, ParsedScope(RuleScope()), found[1], percent=Decimal(found[2]) * 100)
@@ -184,11 +183,18 @@ def _build_adjustment(sentence: Sentence, scope: ParsedScope, marks: str, **valu
 
 def is_about_fares(sentence: Sentence) -> bool:
     """Return True if the amounts of the sentence are fares rather than other costs."""
-    text = sentence.text
-    if not (_AMOUNT.search(text) or _FOREIGN.search(text)) or NOT_A_FARE.search(text):
+    text, about = INCLUDED.sub(" ", sentence.text), INCLUDED.sub(" ", sentence.about)
+    if not (_AMOUNT.search(text) or _FOREIGN.search(text)) or OTHER_COST.search(text):
         return False
-    is_fare = FARE_WORDS.search(text) or FARE_WORDS.search(sentence.about) or find_basis(text)
-    return bool(is_fare) and not (NOT_A_FARE.search(sentence.about) and not FARE_WORDS.search(text))
+    is_fare = FARE_WORDS.search(f"{text} {about}") or find_basis(text) or CABIN_MARK.search(text)
+    return bool(is_fare) and not (OTHER_COST.search(about) and not FARE_WORDS.search(text))
+
+
+def _find_lead(text: str) -> str:
+    """Return the cabin in front of the first amount: "In premium economy up to $650 on …, and $900 on …"."""
+    amount = _AMOUNT.search(text)
+    marks = CABIN_MARK.findall(text[: amount.start()]) if amount else []
+    return f"{marks[0]}: " if len(marks) == 1 else ""
 
 
 def _split_clauses(text: str) -> list[str]:
@@ -246,15 +252,13 @@ def build_cap(
 def read_overage(sentence: Sentence) -> PolicyRule | None:
     """Return what a fare above the cap needs, if the sentence is about such fares."""
     text = sentence.text
-    context = f"{sentence.about} {text}"
+    about = INCLUDED.sub(" ", sentence.about)
+    context = f"{about} {text}"
     is_over = (_OVER_CAP.search(text) and _CAP_WORDS.search(text)) or _OVER_CONTEXT.search(sentence.about)
-    if (
-        not is_over
-        or NOT_A_FARE.search(text)
-        or (NOT_A_FARE.search(sentence.about) and not FARE_WORDS.search(text))
-    ):
+    is_over = is_over or _EXCESS.search(text)
+    if not is_over or OTHER_COST.search(text) or (OTHER_COST.search(about) and not FARE_WORDS.search(text)):
         return None
-    if not (FARE_WORDS.search(context) or _CAP_WORDS.search(context)) or re.search(
+    if not (FARE_WORDS.search(context) or _CAP_WORDS.search(context) or _EXCESS.search(text)) or re.search(
         r"\blowest\b|\bpreferred\b", text, re.I
     ):
         return None
@@ -262,6 +266,8 @@ def read_overage(sentence: Sentence) -> PolicyRule | None:
     percent = _find_tier(text, _PERCENT_OVER, "", is_over=is_listed)
     usd = _find_tier(text, "", r"\$", is_over=is_listed)
     approval = sentence.find_approval()
+    if approval is None and (percent or usd) and (named := _ASKED.search(text)):
+        approval = find_approval(named[1], is_value=True)
     is_asked = approval is not None and approval.outcome is Outcome.approval
     is_refused = is_refusal(text) or (bool(_REFUSED.search(text)) and not is_asked)
     is_waived = bool(
@@ -289,12 +295,17 @@ def read_overage(sentence: Sentence) -> PolicyRule | None:
         approvers=approval.approvers if approval else (),
         over_percent=percent,
         over_usd=usd,
+        basis=(find_basis(text) or find_basis(sentence.about)) if usd else None,
     )
 
 
 def _find_tier(text: str, unit: str, mark: str, *, is_over: bool) -> Range | None:
     """Return the range by which a fare is above the cap."""
     text = re.sub(r"\bby (no |not )?", r"\1", text)
+    multiple = _MULTIPLE.search(text)
+    if multiple and unit == _PERCENT_OVER:
+        times = {"twice": Decimal(2), "double": Decimal(2), "thrice": Decimal(3)}.get(multiple[1].lower())
+        return Range(low=((times or Decimal(multiple[2])) - 1) * 100, low_included=False)
     text = re.sub(
         r"\bexceeds? (?:the |its |this |that )?(?:[\w-]+ ){0,3}?(?:cap|limit|ceiling"
         r"|allowance)s? (?=[\w ]*[$\d])",

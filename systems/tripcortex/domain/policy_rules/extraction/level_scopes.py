@@ -17,6 +17,7 @@ from tripcortex.domain.policy_rules.extraction.vocabulary import (
     normalize_level,
 )
 from tripcortex.domain.policy_rules.regions import find_places
+from tripcortex.domain.policy_rules.rules import ORDINARY
 
 _CODE: Final = (
     r"(?:(?:[Ll]evel|[Gg]rade|[Bb]and|[Gg]rades|[Ll]evels|[Bb]ands|[Tt]iers?) ?-? ?(?:\d{1,2}|[A-H])\b"
@@ -48,6 +49,10 @@ _APPROVER_BEFORE: Final = re.compile(
 _NOT_A_LEVEL: Final = re.compile(
     r"^ (?:advisor|travel advis|warning|alert|risk|countr|destination)", re.IGNORECASE
 )
+_TOO: Final = re.compile(r"^ (?:not excepted|included|too\b)", re.IGNORECASE)
+_LIST_BEFORE: Final = re.compile(
+    r"\b(?:list|section|clause|part|annex|appendix|paragraph|see|table|in|\() ?$", re.IGNORECASE
+)
 _PERSON_OF: Final = re.compile(
     r"\b(?:travel|line|your|their|'s|account|hiring|reporting|direct) $", re.IGNORECASE
 )
@@ -72,7 +77,18 @@ def find_levels(text: str, vocabulary: Vocabulary) -> tuple[tuple[str, ...], tup
             return tuple(included), tuple(excluded), text[start : start + 30]
         is_excluded = bool(_EXCEPT.search(text[:start]))
         (excluded if is_excluded else included).extend(names)
-    return tuple(dict.fromkeys(included)), tuple(dict.fromkeys(excluded)), ""
+    return (*_mark_ordinary(included, excluded, vocabulary), "")
+
+
+def _mark_ordinary(
+    included: list[str], excluded: list[str], vocabulary: Vocabulary
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the levels; they say whether ordinary employees are among them, if that is known."""
+    if included and vocabulary.is_base(included):
+        included.append(ORDINARY)
+    elif (included and vocabulary.knows_order(included)) or (excluded and vocabulary.is_base(excluded)):
+        excluded.append(ORDINARY)
+    return tuple(dict.fromkeys(included)), tuple(dict.fromkeys(excluded))
 
 
 def find_level_spans(text: str, vocabulary: Vocabulary) -> list[tuple[int, int]]:
@@ -118,7 +134,7 @@ def _singular(name: str) -> str:
 
 def _is_approver(words: str, before: str, after: str) -> bool:
     """Return True if the words name who approves rather than who travels."""
-    if _NOT_A_LEVEL.match(after):
+    if _NOT_A_LEVEL.match(after) or _TOO.match(after) or _LIST_BEFORE.search(before):
         return True
     return bool(_APPROVER_AFTER.match(after) or _APPROVER_BEFORE.search(before) or _PERSON_OF.search(before))
 
@@ -137,7 +153,7 @@ def _compile_mentions(levels: tuple[tuple[str, ...], ...]) -> re.Pattern[str]:
         "chair",
     }
     titles |= own
-    known = "|".join(re.escape(each) + "s?" for each in sorted(titles, key=len, reverse=True))
+    known = "|".join(re.escape(each) + "(?:e?s)?" for each in sorted(titles, key=len, reverse=True))
     return re.compile(
         rf"(?P<first>{_CODE})(?:(?: ?(?:-|to|through) ?| - )(?P<last>{_SECOND}))?|\b(?P<title>(?i:{known}))\b"
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from tripcortex.domain.policy_rules.extraction.vocabulary import Term, Vocabulary
+from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary
 from tripcortex.domain.policy_rules.regions import (
     PlaceMention,
     find_ocean_routes,
@@ -21,12 +21,13 @@ from tripcortex.domain.policy_rules.rules import RoutePattern
 
 _EXAMPLES: Final = re.compile(
     r"\((?:e\.?g\.?|for example|such as|for instance|i\.e\.)[^)]*\)|,? (?:e\.g\.|for example|such as"
-    r"|for instance)[^.;]*",
+    r"|for instance|think of)[^.;]*|\b(?:for orientation|in practice)\b[^.]*",
     re.IGNORECASE,
 )
 _DOMESTIC: Final = re.compile(r"\bdomestic(?:ally)?\b|\bin-country\b|\bnational flights?\b", re.IGNORECASE)
 _INTERNATIONAL: Final = re.compile(
-    r"\binternational(?:ly)?\b|\bintl\b\.?|\bcross-border\b|\boverseas\b|\babroad\b|\bforeign (?:travel"
+    r"\binternational(?:ly)?\b|\bintl\b\.?|\bcross-border\b|\boverseas\b|\babroad\b|\bleav(?:es|ing)"
+    r" the (?:country|united states|us|uk|home country)\b|\bforeign (?:travel"
     r"|trips?|flights?|destinations?|journeys?)\b|\bnon-domestic\b",
     re.IGNORECASE,
 )
@@ -35,6 +36,10 @@ _NOT_ROUTES: Final = re.compile(
     r"|travel insurance)"
     r"|\bdomestic partner",
     re.IGNORECASE,
+)
+_CODES: Final = re.compile(
+    r"([A-Z]\w+(?: (?:de |do |da )?[A-Z]\w+){0,2}) \((?:[A-Z][\w ]+, )?([A-Z]{3}(?:(?:, | or | and "
+    r"|/)[A-Z]{3})*)\)"
 )
 _OCEAN: Final = re.compile(r"\btrans[- ]?(atlantic|pacific)\b", re.IGNORECASE)
 _INTERCONTINENTAL: Final = re.compile(
@@ -58,9 +63,12 @@ _EXCLUSION: Final = re.compile(
     r"([^.;:)]*)",
     re.IGNORECASE,
 )
-_OUTSIDE: Final = re.compile(r"\b(?:outside|beyond)(?: of)? (?:the )?$", re.IGNORECASE)
+_OUTSIDE: Final = re.compile(
+    r"\b(?:outside|beyond|leav(?:e|es|ing)|out of)(?: of)? (?:the )?$", re.IGNORECASE
+)
 _WITHIN: Final = re.compile(
-    r"\b(?:within|inside|intra|internal to|across|in|(?:both|start(?:s|ing)? and end(?:s|ing)?) in)(?: -|-"
+    r"\b(?:within|inside|intra|internal to|across|in|(?:both|(?:start|begin)(?:s|ning|ing)? and end(?:s"
+    r"|ing)?) in)(?: -|-"
     r"|\s)(?:the )?"
     r"(?:contiguous |continental |same )?$",
     re.IGNORECASE,
@@ -71,7 +79,7 @@ _PAIR_LINK: Final = re.compile(
     r"^ ?(?:-|to|↔|<->|->|→|to/from|to and from|and vice versa) ?(?:the )?$", re.IGNORECASE
 )
 _LIST_LINK: Final = re.compile(
-    r"^(?:,|/|&|\+|\(|\))? ?(?:and|or|as well as|plus|including|incl\.?|rest of|&|the|countries"
+    r"^(?:\(|\))?(?:,|/|&|\+|\(|\))? ?\(?(?:and|or|as well as|plus|including|incl\.?|rest of|&|the|countries"
     r"|region)*,? ?(?:the )?$",
     re.IGNORECASE,
 )
@@ -116,6 +124,8 @@ class RouteScope:
     except_routes: tuple[RoutePattern, ...] = ()
     is_other: bool = False
     problem: str = ""
+    # Places, and not only words such as "international", say which routes are meant.
+    is_placed: bool = False
 
     @property
     def is_stated(self) -> bool:
@@ -129,15 +139,7 @@ def strip_examples(text: str) -> str:
 
 def find_routes(text: str, vocabulary: Vocabulary) -> RouteScope:
     """Return the routes that normalized text names; examples in it are left out."""
-    text = _NOT_ROUTES.sub(" ", _EXAMPLES.sub(" ", text))
-    named = [
-        term for name, term in vocabulary.terms.items() if _is_route_term(name, term) and _names(text, name)
-    ]
-    if named:
-        return RouteScope(
-            tuple(route for term in named for route in term.routes),
-            named[0].except_routes if len(named) == 1 else (),
-        )
+    text = _CODES.sub(_drop_codes, _NOT_ROUTES.sub(" ", _EXAMPLES.sub(" ", text)))
     if _ELSEWHERE.search(text) and vocabulary.home:
         is_abroad = bool(re.search(r"countries", text, re.IGNORECASE))
         kind = (RoutePattern(is_domestic=False),) if is_abroad else ()
@@ -153,17 +155,30 @@ def find_routes(text: str, vocabulary: Vocabulary) -> RouteScope:
     if groups:
         patterns = [RoutePattern(one=_flatten(groups[-1]), is_domestic=False)]
     coded = _find_coded(text, vocabulary)
-    routes = (*patterns, *coded.routes)
-    return RouteScope(routes, (*excluded, *outside), is_other, coded.problem)
+    routes = _extend((*patterns, *coded.routes), vocabulary)
+    excepted = _extend((*excluded, *outside), vocabulary)
+    is_placed = any(
+        route.one or route.other for route in (*patterns, *excepted)
+    ) and not _INTERCONTINENTAL.search(text)
+    return RouteScope(routes, excepted, is_other, coded.problem, is_placed)
 
 
-def _is_route_term(name: str, term: Term) -> bool:
-    """Return True if a term is a plain word for routes, not a label with a number."""
-    return bool(term.routes or term.except_routes) and not re.search(r" (?:\d+|[a-h]|i{1,3}|iv|vi?)$", name)
+def _extend(routes: tuple[RoutePattern, ...], vocabulary: Vocabulary) -> tuple[RoutePattern, ...]:
+    """Return the routes with the countries that the document counts to their regions."""
+    if not vocabulary.extensions:
+        return routes
+
+    def add(tokens: tuple[str, ...]) -> tuple[str, ...]:
+        return (*tokens, *(more for token in tokens for more in vocabulary.extensions.get(token, ())))
+
+    return tuple(
+        route.model_copy(update={"one": add(route.one), "other": add(route.other)}) for route in routes
+    )
 
 
-def _names(text: str, name: str) -> bool:
-    return bool(re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE))
+def _drop_codes(found: re.Match[str]) -> str:
+    """Return "Nairobi (NBO or WIL)" as its airports, or as it is if they are not known ones."""
+    return found[2] if len(find_places(found[2])) == len(re.findall("[A-Z]{3}", found[2])) else found[0]
 
 
 def _find_patterns(text: str, vocabulary: Vocabulary) -> tuple[list[RoutePattern], list[RoutePattern]]:
@@ -216,7 +231,8 @@ def _touch(tokens: tuple[str, ...], vocabulary: Vocabulary, kind: bool | None = 
 
     Places that include the home country mean travel within them.
     """
-    is_home = bool(vocabulary.home) and any(vocabulary.home in get_countries(each) for each in tokens)
+    whole = [each for each in tokens if "/" not in each or "contiguous" in each]
+    is_home = bool(vocabulary.home) and any(vocabulary.home in get_countries(each) for each in whole)
     is_part = all(len(each) == 3 or ("/" in each and "contiguous" not in each) for each in tokens)
     if is_home and not is_part and kind is not False:
         return RoutePattern(one=tokens, other=tokens)
@@ -229,8 +245,13 @@ def _split_pair(text: str, group: list[PlaceMention]) -> tuple[list[PlaceMention
         link = text[group[at - 1].end : group[at].start]
         if _PAIR_LINK.match(link):
             return group[:at], group[at:]
+    if len(group) > 1 and re.search(
+        r"\b(?:any 2 of|any of|among) (?:the )?$", text[: group[0].start], re.IGNORECASE
+    ):
+        return group, group
     if len(group) > 1 and _BETWEEN.search(text[: group[0].start]):
-        return group[:-1], group[-1:]
+        first = text[group[0].end : group[1].start]
+        return (group[:1], group[1:]) if re.fullmatch(r" and (?:the )?", first) else (group[:-1], group[-1:])
     return None
 
 
@@ -260,7 +281,7 @@ def _find_coded(text: str, vocabulary: Vocabulary) -> RouteScope:
         is_level = any(found[0].casefold() in group for group in vocabulary.levels)
         if is_level:
             continue
-        if term is None or not term.routes:
+        if term is None:
             return RouteScope(problem=found[0])
         routes += term.routes
     return RouteScope(tuple(routes))

@@ -16,9 +16,9 @@ MAX_SENTENCE_CHARS: Final = 1_000
 _HEADINGS: Final = frozenset({"TITLE", "SECTION_TITLE"})
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])[\"')\]]?\s+(?=[\"'(\[]?[A-Z0-9$€£@])")
 _ABBREVIATION: Final = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|approx|incl|excl|max|min|no|nos|st|dr|mr|ms|mrs|inc|ltd|co|sec|art|fig|hrs?"
+    r"(?:\b(?:e\.g|i\.e|etc|vs|approx|incl|excl|max|min|nos|st|dr|mr|ms|mrs|inc|ltd|co|sec|art|fig|hrs?"
     r"|dept|u\.s|u\.k)"
-    r"\.|\b(?!I\b)[A-Z]\.)$",
+    r"\.|(?<!['’\w])(?-i:(?!I\b)[A-Z])\.)$",
     re.IGNORECASE,
 )
 _ITEM: Final = re.compile(r"^(\s*)(?:[-*•–▪◦]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")

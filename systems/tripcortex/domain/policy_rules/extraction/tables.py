@@ -12,15 +12,16 @@ from decimal import Decimal
 from typing import Final
 
 from tripcortex.domain.policy_rules.extraction.approvers import Approval, find_approval
-from tripcortex.domain.policy_rules.extraction.cabins import NEGATION
 from tripcortex.domain.policy_rules.extraction.definitions import LEVEL_HEADER
 from tripcortex.domain.policy_rules.extraction.drafts import Sentence, build_rule
-from tripcortex.domain.policy_rules.extraction.fares import FARE_WORDS, NOT_A_FARE, find_basis
+from tripcortex.domain.policy_rules.extraction.fares import FARE_WORDS, find_basis
+from tripcortex.domain.policy_rules.extraction.lexicon import INCLUDED, OTHER_COST, is_prohibition
 from tripcortex.domain.policy_rules.extraction.notices import _AHEAD as AHEAD
+from tripcortex.domain.policy_rules.extraction.plain_words import find_odd_words
 from tripcortex.domain.policy_rules.extraction.route_scopes import OTHER_ROUTES
 from tripcortex.domain.policy_rules.extraction.scopes import ParsedScope, find_days, merge_scopes, parse_scope
-from tripcortex.domain.policy_rules.extraction.vocabulary import is_title
-from tripcortex.domain.policy_rules.extraction.wording import find_cabins, normalize
+from tripcortex.domain.policy_rules.extraction.vocabulary import Vocabulary, is_title, normalize_document
+from tripcortex.domain.policy_rules.extraction.wording import find_cabins
 from tripcortex.domain.policy_rules.regions import find_places
 from tripcortex.domain.policy_rules.rules import Effect, Outcome, PolicyRule, RoutePattern, RuleScope
 from tripcortex.model.entities import Cabin
@@ -29,7 +30,9 @@ _MONEY: Final = re.compile(
     r"^[^\w¤]*(?:up to |max(?:imum)?\.? |at most )?\$?(\d+(?:\.\d+)?)\b(?!%| days| hours)"
 )
 _MONEY_HEADER: Final = re.compile(
-    r"\bcaps?\b|\blimits?\b|\bceiling|\bmax|\bfares?\b|\bprice|\$|\bUSD\b|\ballowance|\bbudget|\bamount", re.I
+    r"\bcaps?\b|\blimits?\b|\bceiling|\bmax|\bcosts?\b|\bfares?\b|\bprice|\$|\bUSD\b|\ballowance"
+    r"|\bbudget|\bamount",
+    re.I,
 )
 _APPROVAL_HEADER: Final = re.compile(
     r"\bapprov|\bsign-?off|\bauthori[sz]|\bif exceeded|\bexception|\bby whom\b|\bescalat|\brequired\b"
@@ -53,10 +56,12 @@ _TO_HEADER: Final = re.compile(r"^\W*(?:to|destination|arrival|end)\b", re.I)
 _CAP_LEAD: Final = re.compile(r"\b(?:caps?|ceilings?|limits?|maxim\w+|fares?|allowances?|amounts?)\b", re.I)
 _EMPTY: Final = re.compile(r"^[\s–—\-/.]*$|^n/?a$", re.IGNORECASE)
 _NO: Final = re.compile(
-    r"^\W*(?:no|not (?:permitted|allowed|available|authori[sz]ed)|never|prohibited|forbidden|✗|✘|x|×|❌)\b"
+    r"^\W*(?:no|none|not (?:permitted|allowed|available|authori[sz]ed)|never|prohibited|forbidden|✗|✘|x"
+    r"|×|❌)\b"
     r"|^\W*[✗✘×❌]",
     re.I,
 )
+_ANY: Final = re.compile("")
 _YES: Final = re.compile(r"^\W*(?:yes|permitted|allowed|ok|available|✓|✔|✅)\b|^\W*[✓✔✅]", re.I)
 
 
@@ -72,21 +77,35 @@ class Column:
 
 def extract_table_rules(table: Sentence, rows: Sequence[Sequence[str]]) -> Iterator[PolicyRule]:
     """Yield the rules of a table with a header. `table` has the caption as `about`."""
-    header = [normalize(cell, is_cell=True) for cell in rows[0]]
+    header = [normalize_document(cell, table.vocabulary, is_cell=True) for cell in rows[0]]
     body = [
-        [normalize(cell, is_cell=True) for cell in row] + [""] * (len(header) - len(row)) for row in rows[1:]
+        [normalize_document(cell, table.vocabulary, is_cell=True) for cell in row]
+        + [""] * (len(header) - len(row))
+        for row in rows[1:]
     ]
     is_pair = any(_FROM_HEADER.search(each) for each in header) and any(
         _TO_HEADER.search(each) for each in header
     )
+    has_row_cabins = sum(bool(find_cabins(row[0])) for row in body) * 2 > len(body)
+    lead = find_cabins(normalize_document(table.block.lead, table.vocabulary, is_cell=True))
     columns = [
-        _classify(header[at], [row[at] for row in body], at, table, is_pair=is_pair)
+        _classify(
+            header[at],
+            [row[at] for row in body],
+            at,
+            table,
+            is_pair=is_pair,
+            has_row_cabins=has_row_cabins,
+            lead=lead,
+        )
         for at in range(len(header))
     ]
     if not _is_about_flights(table, columns, body):
         return
     group = f"{table.block.page}:{table.block.section}:{rows[0]}"
     for cells, row in zip(body, rows[1:], strict=True):
+        if len(cells) > 1 and table.vocabulary.is_definition(cells[1]):
+            continue
         quote = " | ".join(cell for cell in row if cell)
         yield from _Row(_with_row(table, quote, group), columns, cells).read()
 
@@ -100,23 +119,42 @@ def _with_row(table: Sentence, quote: str, group: str) -> Sentence:
 
 def _is_about_flights(table: Sentence, columns: Sequence[Column], body: Sequence[Sequence[str]]) -> bool:
     """Return False for tables of hotels, meals and other costs."""
-    words = f"{table.about} {' '.join(column.header for column in columns)}"
-    own = f"{' '.join(table.block.sections[-1:])} {' '.join(column.header for column in columns)}"
-    if NOT_A_FARE.search(own) and not re.search(
-        r"\bflights?\b|\bair\b|\bfares?\b|\bcabin|\bround[- ]trip|\bone[- ]way|\beconomy\b",
+    headers = " ".join(column.header for column in columns)
+    words = INCLUDED.sub(" ", f"{table.about} {headers}")
+    own = INCLUDED.sub(" ", f"{' '.join(table.block.sections[-1:])} {headers}")
+    if OTHER_COST.search(own) and not re.search(
+        r"\bflights?\b|\bair\b|\bfares?\b|\bcabin|\bround[- ]trip|\bone[- ]way|\beconomy\b|@[EPBF]"
+        r"|\btickets?\b",
         own,
         re.IGNORECASE,
     ):
         return False
     has_cabins = any(find_cabins(cell) for row in body for cell in row)
-    return has_cabins or not (NOT_A_FARE.search(words) and not FARE_WORDS.search(own))
+    return has_cabins or not (OTHER_COST.search(words) and not FARE_WORDS.search(own))
 
 
-def _classify(header: str, cells: list[str], at: int, table: Sentence, *, is_pair: bool) -> Column:
+def _is_outcome(cell: str) -> bool:
+    """Return True if a cell says yes, no, or who approves."""
+    return bool(_NO.match(cell) or _YES.match(cell) or find_approval(cell, is_value=True))
+
+
+def _classify(
+    header: str,
+    cells: list[str],
+    at: int,
+    table: Sentence,
+    *,
+    is_pair: bool,
+    has_row_cabins: bool,
+    lead: list[Cabin],
+) -> Column:
     """Return the column with its kind: scope, level, amount, cabin, days, approval, remark."""
     filled = [cell for cell in cells if cell and not _EMPTY.match(cell)]
     scope = parse_scope(header, table.vocabulary) if at else ParsedScope(RuleScope())
     cabins = tuple(find_cabins(header)) if at else ()
+    if at and not cabins and not has_row_cabins and filled and all(_is_outcome(cell) for cell in filled):
+        # "Business is regulated as follows:" in front of the table.
+        cabins = tuple(lead) if len(lead) == 1 else ()
 
     def most(test: re.Pattern[str]) -> bool:
         return bool(filled) and sum(1 for cell in filled if test.search(cell)) * 2 > len(filled)
@@ -132,12 +170,7 @@ def _classify(header: str, cells: list[str], at: int, table: Sentence, *, is_pai
         kind = "amount"
     elif at and sum(1 for cell in filled if find_cabins(cell)) * 2 > len(filled):
         kind = "cabin"
-    elif (
-        at
-        and cabins
-        and filled
-        and all(_NO.match(c) or _YES.match(c) or find_approval(c, is_value=True) for c in filled)
-    ):
+    elif at and filled and all(_is_outcome(cell) for cell in filled) and (cabins or has_row_cabins):
         kind = "cabin_matrix"
     elif (
         at
@@ -215,6 +248,8 @@ class _Row:
 
     def _read_scope(self, column: Column, cell: str) -> ParsedScope:
         parsed = parse_scope(cell, self.sentence.vocabulary)
+        if parsed.scope == RuleScope() and not (parsed.is_other or parsed.problem or find_cabins(cell)):
+            parsed = ParsedScope(RuleScope(), find_odd_words(cell, self.sentence.vocabulary))
         if _CODE_HEADER.search(column.header):
             # "B1" is the code of the row, not a level.
             return ParsedScope(
@@ -248,13 +283,20 @@ class _Row:
         if amount is None or (
             not FARE_WORDS.search(f"{about} {' '.join(c.header for c in self.columns)}")
             and not _MONEY_HEADER.search(about)
+            and not (column.cabins or find_basis(column.header))
         ):
             return
         own = tuple(find_cabins(" ".join(self._texts("scope"))))
-        cabins = column.cabins or own or tuple(find_cabins(_get_cap_lead(self.sentence.block.lead)))
+        section = f"limit : {self.sentence.block.section or ''}"
+        leads = (self.sentence.block.lead, section)
+        stated = (find_cabins(_get_cap_lead(lead, self.sentence.vocabulary)) for lead in leads)
+        cabins = column.cabins or own or tuple(next((each for each in stated if each), []))
         approval = self._find_approval(_EXCEED_HEADER) or self._find_approval(_APPROVAL_HEADER)
+        usd = Decimal(amount[1])
+        if "$" not in cell:
+            usd = self.sentence.vocabulary.money.convert_bare(usd)
         yield build_rule(
-            self.sentence, Effect.fare_cap, scope, amount_usd=Decimal(amount[1]),
+            self.sentence, Effect.fare_cap, scope, amount_usd=usd,
             basis=find_basis(cell) or find_basis(column.header) or find_basis(" ".join(self._texts("scope")))
             or find_basis(self.sentence.about) or self.sentence.vocabulary.basis,
             one_way_percent=self.sentence.vocabulary.one_way_percent,
@@ -276,24 +318,30 @@ class _Row:
                     approvers=approval.approvers, scope_values={"cabins": tuple(cabins)},
                 )  # fmt: skip
         free = [cabin for cabin in find_cabins(cell) if cabin not in conditional]
-        if free and not NEGATION.search(cell):
+        if free and not is_prohibition(cell):
             parsed = parse_scope(cell, self.sentence.vocabulary)
             yield build_rule(self.sentence, Effect.max_cabin, merge_scopes(parsed, scope), cabin=free[-1])
 
     def _read_matrix(self, column: Column, cell: str, scope: ParsedScope) -> Iterator[PolicyRule]:
         """Yield what the cabin of the header needs: yes, no, or an approval."""
+        cabins = column.cabins or tuple(find_cabins(" ".join(self._texts("scope"))))
+        if cabins == (Cabin.economy,) and not _NO.match(cell):
+            yield build_rule(self.sentence, Effect.max_cabin, scope, cabin=Cabin.economy)
+        cabins = tuple(each for each in cabins if each is not Cabin.economy)
+        if not cabins:
+            return
         approval = find_approval(cell, is_value=True)
         approvers: tuple[str, ...] = ()
-        if _NO.match(cell):
+        if _NO.match(cell) and not (approval and approval.outcome is Outcome.approval):
             outcome = Outcome.forbidden
         elif approval and approval.outcome is Outcome.approval and not _YES.match(cell):
             outcome, approvers = Outcome.approval, approval.approvers
         else:
-            yield build_rule(self.sentence, Effect.max_cabin, scope, cabin=column.cabins[-1])
+            yield build_rule(self.sentence, Effect.max_cabin, scope, cabin=cabins[-1])
             return
         yield build_rule(
-            self.sentence, Effect.cabin_outcome, scope, cabin=column.cabins[0], outcome=outcome,
-            approvers=approvers, scope_values={"cabins": column.cabins},
+            self.sentence, Effect.cabin_outcome, scope, cabin=cabins[0], outcome=outcome,
+            approvers=approvers, scope_values={"cabins": cabins},
         )  # fmt: skip
 
     def _read_days(self, column: Column, cell: str, scope: ParsedScope) -> Iterator[PolicyRule]:
@@ -310,7 +358,11 @@ class _Row:
         low = span.low if span.low is not None else Decimal(bare[1]) if bare and span.is_open else None
         if low is None:
             return
-        late = self._find_approval(_LATE_HEADER) or self._find_approval(_APPROVAL_HEADER)
+        late = (
+            self._find_approval(_LATE_HEADER)
+            or self._find_approval(_APPROVAL_HEADER)
+            or self._find_approval(_ANY)
+        )
         yield build_rule(
             self.sentence, Effect.notice, scope, days=int(low), outcome=Outcome.approval,
             approvers=late.approvers if late and late.outcome is Outcome.approval else (),
@@ -344,9 +396,9 @@ class _Row:
         return [cell for column, cell in zip(self.columns, self.cells, strict=False) if column.kind == kind]
 
 
-def _get_cap_lead(lead: str) -> str:
+def _get_cap_lead(lead: str, vocabulary: Vocabulary) -> str:
     """Return the normalized lead of a table if it introduces caps ("ceilings for an economy seat")."""
-    return normalize(lead) if _CAP_LEAD.search(lead) else ""
+    return normalize_document(lead, vocabulary) if _CAP_LEAD.search(lead) else ""
 
 
 def _drop_routes(parsed: ParsedScope) -> ParsedScope:

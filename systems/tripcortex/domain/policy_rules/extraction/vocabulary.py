@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from tripcortex.domain.policy_rules.rules import Basis, Range, RoutePattern
+from tripcortex.domain.policy_rules.extraction.currencies import Money
+from tripcortex.domain.policy_rules.extraction.wording import normalize
+from tripcortex.domain.policy_rules.rules import Basis, RuleScope
 
 # Ranks of titles where the document has no order of its own, the lowest first.
 _TITLE_RANKS: Final = (
@@ -29,7 +31,7 @@ _TITLE_RANKS: Final = (
     ("senior", "senior associate", "senior individual contributor", "professional"),
     ("team lead", "lead", "supervisor", "team leader"),
     ("manager", "project manager", "people manager"),
-    ("senior manager", "principal", "senior principal"),
+    ("senior manager", "principal", "senior principal", "counsel"),
     ("director", "head of department", "department head"),
     ("senior director", "managing director"),
     ("vice president", "vp"),
@@ -52,6 +54,8 @@ _TITLE_RANKS: Final = (
     ),
     ("board", "board member", "chair"),
 )
+# Analysts and staff are ordinary employees; trainees and everybody above them are not.
+_ORDINARY_RANKS: Final = (1, 2)
 _LEVEL_CODE: Final = re.compile(
     r"^(?:level|grade|band|tier|class|group|l|g|b|m|e|p|ic|t)[ -]?(\d{1,2}|[a-h])$"
 )
@@ -64,30 +68,51 @@ OUTSIDE_LADDER: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Term:
-    """A term that stands for a scope, such as "long-haul" or "zone 2"."""
-
-    hours: Range = field(default_factory=Range)
-    distance_km: Range = field(default_factory=Range)
-    routes: tuple[RoutePattern, ...] = ()
-    except_routes: tuple[RoutePattern, ...] = ()
-
-
-@dataclass(frozen=True)
 class Vocabulary:
-    """What the document defines. `levels` are groups of names of one level, the lowest first."""
+    """What the document defines.
+
+    `terms` are its own words for trips, such as "long-haul" or "zone 2". `levels` are groups of names of one
+    level, the lowest first; `base` are the names of the ordinary employees' level. `aliases` are its words
+    for authorities and directions, with what they stand for; `extensions` are countries that it counts to a
+    region.
+    """
 
     home: str = ""
-    terms: Mapping[str, Term] = field(default_factory=dict)
+    terms: Mapping[str, RuleScope] = field(default_factory=dict)
     levels: tuple[tuple[str, ...], ...] = ()
+    base: frozenset[str] = frozenset()
     basis: Basis | None = None
     one_way_percent: Decimal | None = None
     # Kinds of airlines that the document lists, such as "flag carrier", in lower case.
     carriers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    money: Money = field(default_factory=Money)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    extensions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Letters that stand for cabins in tables.
+    cabin_codes: Mapping[str, str] = field(default_factory=dict)
+    # The normalized bodies of the definitions: they are not rules.
+    defined: frozenset[str] = frozenset()
+
+    def is_definition(self, text: str) -> bool:
+        """Return True if the normalized text is a definition of the document."""
+        return any(text.endswith(body) for body in self.defined)
+
+    def knows_order(self, names: Iterable[str]) -> bool:
+        """Return True if the names are levels of which it is known whether ordinary employees have them."""
+        known = {each for group in self.levels for each in group}
+        return any(each in known or _get_title_rank(each) is not None for each in names)
+
+    def is_base(self, names: Iterable[str]) -> bool:
+        """Return True if one of the levels is that of ordinary employees."""
+        if self.base:
+            return bool(self.base & set(names))
+        return any(_get_title_rank(each) in _ORDINARY_RANKS for each in names)
 
     def expand_level(self, name: str) -> tuple[str, ...]:
         """Return all names of a level, the given one first."""
         key = normalize_level(name)
+        known = {each for group in self.levels for each in group}
+        key = key if key in known or key.removesuffix("e") not in known else key.removesuffix("e")
         group = next((each for each in self.levels if key in each), ())
         return tuple(dict.fromkeys((key, *group)))
 
@@ -107,6 +132,24 @@ class Vocabulary:
         if upward is None or downward is None:
             return None
         return tuple(each for each in upward if each in downward) or None
+
+
+def _get_title_rank(name: str) -> int | None:
+    return next((rank for rank, group in enumerate(_TITLE_RANKS) if name in group), None)
+
+
+def normalize_document(text: str, vocabulary: Vocabulary, *, is_cell: bool = False) -> str:
+    """Return a text of the document in normalized form.
+
+    Amounts are in US dollars, and the document's names for authorities are who they are.
+    """
+    text = normalize(vocabulary.money.convert(text.replace("**", "").replace("\xa0", " ")), is_cell=is_cell)
+    if is_cell and (mark := vocabulary.cabin_codes.get(text.strip(" *†"))):
+        return mark
+    for name, meaning in vocabulary.aliases.items():
+        verb = r"(?:\b(?:approval|consent|authori[sz]ation) (?:of|at|by) )?"
+        text = re.sub(rf"{verb}(?<!\w){re.escape(name)}s?(?!\w)", meaning, text, flags=re.IGNORECASE)
+    return text
 
 
 def normalize_level(name: str) -> str:

@@ -39,6 +39,11 @@ _NUMBER_WORD: Final = re.compile(
 _NOT_A_NUMBER: Final = re.compile(
     r"(?:no|any|every|some|each|this|that|the|which|either|as)[ -]$", re.IGNORECASE
 )
+_FRACTION: Final = re.compile(
+    r"\b(one|two|three|four|five|\d) and (a half|one[- ]half|half|a quarter|one[- ]quarter"
+    r"|three[- ]quarters?)\b",
+    re.IGNORECASE,
+)
 _UNITS: Final = r"(?:days?|weeks?|hours?|hrs?|h|%|per ?cent|months?|business|working|calendar|full|clear)\b"
 _CODES: Final = "|".join(sorted(CURRENCIES - {"USD", "ALL", "TOP"}))
 _REPLACEMENTS: Final = tuple(
@@ -48,6 +53,8 @@ _REPLACEMENTS: Final = tuple(
         (r"[“”]", '"', 0),
         (r"[‘’]", "'", 0),
         (r"\s+", " ", 0),
+        (r"\bwon't\b", "will not", re.IGNORECASE),
+        (r"\bcan't\b", "cannot", re.IGNORECASE),
         (r"\bn't\b", " not", 0),
         (r"(?<=\w)n't\b", " not", 0),
         (r"\bcan not\b", "cannot", 0),
@@ -125,7 +132,9 @@ _CABIN_WORDS: Final = tuple(
         (r"^(\W*)Premium(?= (?:is|may|can|cannot|requires?|needs?|only)\b|\s*[:,(]|\s+- |\s*$)", r"\1@P", 0),
         (r"(?<=[,:] )business(?= (?:is|isn|not|needs|requires)\b)", "@B", 0),
         (
-            r"(?<=\bfly )business\b|(?<=\bflying )business\b|(?<=\bbook )business(?=[ .,;]|$)(?! travel"
+            r"(?<=\bfly )business\b(?! travel| trip)|(?<=\bfly in )business\b|(?<=@[EPF] or"
+            r" )business\b(?! (?:travel|trip|need|reason))|(?<=\bflying )business\b|(?<=\bbook"
+            r" )business(?=[ .,;?]|$)(?! travel"
             r"| trip)",
             "@B",
             re.IGNORECASE,
@@ -158,7 +167,8 @@ NUMBER: Final = r"(\d+(?:\.\d+)?)"
 
 def normalize(text: str, *, is_cell: bool = False) -> str:
     """Return the text in its normalized form. In a cell of a table a bare "Business" is a cabin."""
-    text = _replace_number_words(text.replace("\xa0", " ").replace("**", ""))
+    text = _FRACTION.sub(_to_fraction, text.replace("\xa0", " ").replace("**", ""))
+    text = _replace_number_words(text)
     text = _LABEL_LIST.sub(_repeat_label, text)
     for pattern, replacement in _REPLACEMENTS:
         text = pattern.sub(replacement, text)
@@ -169,6 +179,19 @@ def normalize(text: str, *, is_cell: bool = False) -> str:
     for pattern, mark in (*_CABIN_WORDS, *(_CELL_CABINS if is_cell else ())):
         text = pattern.sub(mark, text)
     return text.strip()
+
+
+def _to_fraction(found: re.Match[str]) -> str:
+    whole = str(_ONES.index(found[1].lower())) if found[1].lower() in _ONES else found[1]
+    part = {
+        "half": "5",
+        "a half": "5",
+        "one half": "5",
+        "quarter": "25",
+        "a quarter": "25",
+        "one quarter": "25",
+    }
+    return f"{whole}.{part.get(found[2].lower().replace('-', ' '), '75')}"
 
 
 def find_cabins(text: str) -> list[Cabin]:
@@ -249,6 +272,12 @@ _RANGE_PATTERNS: Final = (
     (
         r"(?:at least|from) {p}{n}(?:{u})? (?:and|but|to) (?:under|less than|below|fewer than) {p}{n}{u}",
         "from below",
+    ),
+    (
+        r"(?:over|above|more than|longer than|exceed(?:s|ing)?) {p}{n}{u},?(?: and| but)? (?:up to|at"
+        r" most|not (?:more|longer) than|to)"
+        r"(?: and including)? {p}{n}(?![\w%]| ?(?:hours|days|%))",
+        "above to",
     ),
     (r"between {p}{n}(?:{u})? and {p}{n}{u}", "from to"),
     (r"from {p}{n}(?:{u})? (?:up )?to {p}{n}{u}", "from to"),

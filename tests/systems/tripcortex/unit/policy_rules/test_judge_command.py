@@ -35,11 +35,19 @@ def write(folder: Path, trip: object) -> tuple[Path, Path]:
 
 
 async def test_reports_verdict_rules_and_approvers(tmp_path: Path) -> None:
-    found = await policies_judge(*write(tmp_path, TRIP))
+    found = (await policies_judge(*write(tmp_path, TRIP))).data
     assert (found["verdict"], found["approvers"]) == ("approval", ["Line manager", "Finance"])
     (cap,) = [rule for rule in found["rules"] if rule["quote"].startswith("US–Europe")]
     assert cap["page"] is None
     assert cap["scope"]["routes"][0]["one"] == ["US"]
+
+
+async def test_explains_the_verdict_in_sentences(tmp_path: Path) -> None:
+    lines = (await policies_judge(*write(tmp_path, TRIP))).lines
+    assert lines[:2] == ("The trip needs an approval.", "Ask: Line manager, Finance.")
+    assert any("US–Europe | $800 | Line manager + Finance" in line for line in lines)
+    allowed = (await policies_judge(*write(tmp_path, TRIP | {"price_usd": 900}))).lines
+    assert allowed[0] == "Allowed: the trip needs no approval."
 
 
 def test_needs_no_stores() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,7 +10,6 @@ from tripcortex.domain.policy_rules import TravelPolicy
 from tripcortex.model.entities import (
     BookingPlan,
     Cabin,
-    Citation,
     FlightOption,
     Preferences,
     Segment,
@@ -47,31 +45,6 @@ RULES: dict[str, Any] = {
 }
 POLICY = TravelPolicy.parse(RULES, file_name="northwind.json", policy_id="p-1")
 NAMES = {"UA": "United Airlines", "DL": "Delta Air Lines", "AA": "American Airlines", "ZZ": "Zed Air"}
-
-
-@dataclass(frozen=True)
-class Text:
-    """Passage as retrieval returns it."""
-
-    content_text: str
-    section_title: str | None = None
-    source_page: int = 3
-    similarity: float = 0.8
-    chunk_id: str = "c-1"
-
-    def citation(self) -> Citation:
-        return Citation(
-            chunk_id=self.chunk_id,
-            policy_id="p-1",
-            file_name="northwind.pdf",
-            source_page=self.source_page,
-            section_title=self.section_title,
-            similarity=self.similarity,
-        )
-
-
-# A passage without rules: retrieval found a policy, and nothing more.
-SILENT = (Text("This policy holds for every employee."),)
 
 
 def make_policy(**changes: Any) -> TravelPolicy:
