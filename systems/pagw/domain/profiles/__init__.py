@@ -1,0 +1,48 @@
+"""Checks compiled from the profiles of FHIR R4 and of the PAS guide, versions 2.0.1 and 2.2.1. Pure: no stores.
+
+`check` is the entry. `tools/pas_profiles` compiles the guides into `tables/`; `rules` builds from these what a check
+needs, `checker` walks over a resource, and `bundles` decides which profiles apply to each entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pagw.domain.fhir.outcomes import Issue
+from pagw.domain.profiles.bundles import BundleChecker
+from pagw.domain.profiles.findings import Findings
+from pagw.domain.profiles.rules import Library
+from pagw.domain.profiles.tables import LATEST, VERSIONS, GuideVersion
+
+Operation = Literal["submit", "inquire", "response", "inquiry-response"]
+
+_PROFILE: Final = "http://hl7.org/fhir/us/davinci-pas/StructureDefinition/profile-pas-"
+_PROFILES: Final[Mapping[Operation, str]] = {
+    "submit": f"{_PROFILE}request-bundle",
+    "inquire": f"{_PROFILE}inquiry-request-bundle",
+    "response": f"{_PROFILE}response-bundle",
+    "inquiry-response": f"{_PROFILE}inquiry-response-bundle",
+}
+
+
+def check(
+    bundle: Mapping[str, Any], version: GuideVersion, operation: Operation, *, quotes_names: bool = False
+) -> list[Issue]:
+    """Return the errors and warnings of a parsed Bundle by the profiles of a version.
+
+    `quotes_names` lets issues name unknown elements, which are the client's text.
+    """
+    library = Library.load(version)
+    profile = library.find(_PROFILES[operation])
+    if profile is None:
+        raise LookupError(f"The tables of {version} have no profile for {operation}. Compile them again.")
+    findings = Findings()
+    BundleChecker(library, bundle, findings, quotes_names=quotes_names).check(profile)
+    return [
+        Issue(each.severity, each.code, f"{each.expressions[0]}: {each.text}.", each.expressions[0])
+        for each in findings
+    ]
+
+
+__all__ = ["LATEST", "VERSIONS", "GuideVersion", "Operation", "check"]
