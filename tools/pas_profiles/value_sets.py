@@ -1,7 +1,7 @@
 """Expand value sets into the codes of each system.
 
-A value set whose codes cannot all be listed here (licensed like X12's, or defined by a filter over a system that the
-sources do not have) is compiled with the systems that remain open. The checker never refuses a code of these.
+A value set whose codes cannot all be listed (licensed like X12's, or a filter over a system that the sources
+do not have) is compiled with the systems that remain open. The checker never refuses a code of these.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ Code = Literal[
     "structure",
     "required",
     "value",
+    "code-invalid",
     "invariant",
     "security",
     "login",

@@ -1,7 +1,7 @@
-"""Checks compiled from the profiles of FHIR R4 and of the PAS guide, versions 2.0.1 and 2.2.1. Pure: no stores.
+"""Checks compiled from the profiles of FHIR R4 and of the PAS guide, versions 2.0.1 and 2.2.1. Pure.
 
-`check` is the entry. `tools/pas_profiles` compiles the guides into `tables/`; `rules` builds from these what a check
-needs, `checker` walks over a resource, and `bundles` decides which profiles apply to each entry.
+`check` is the entry. `tools/pas_profiles` compiles the guides into `tables/`; `rules` builds from these what
+a check needs, `checker` walks over a resource, and `bundles` decides which profiles apply to each entry.
 """
 
 from __future__ import annotations

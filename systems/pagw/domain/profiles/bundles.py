@@ -1,7 +1,7 @@
 """Check a Bundle of PAS: its envelope, then each resource against every profile that applies to it.
 
-A profile applies to an entry if the Bundle's profile names it for that type, if the resource declares it, or if a
-reference leads to the resource and demands it. An entry without any is checked against base R4.
+A profile applies to an entry if the Bundle's profile names it for that type, if the resource declares it, or
+if a reference leads to the resource and demands it. An entry without any is checked against base R4.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pagw.domain.fhir.references import Entry, Graph, get_objects
+from pagw.domain.fhir.references import Entry, Graph
 from pagw.domain.profiles.checker import Checker
 from pagw.domain.profiles.findings import At, Findings, TooManyFindings
 from pagw.domain.profiles.rules import Field, Library, ObjectRules, Target
@@ -28,7 +28,8 @@ class BundleChecker:
     def __init__(self, library: Library, bundle: Json, findings: Findings, *, quotes_names: bool) -> None:
         self._library, self._bundle, self._findings = library, bundle, findings
         self._graph = Graph.from_bundle(bundle)
-        self._entries = {each.index: each for each in self._graph.entries}
+        self._entries: dict[int, Entry] = {}
+        self._indexes: dict[int, int] = {}
         self._checker = Checker(library, findings, self, quotes_names)
         self._current: Entry | None = None
         self._waiting: deque[tuple[int, str]] = deque()
@@ -53,7 +54,7 @@ class BundleChecker:
         if self._current is not None or at is None:
             return False
         index = at[0][2]
-        self._planned.setdefault(index, set())
+        self._add_entry(index, resource)
         kind = str(resource["resourceType"])
         demanded = field.element.resource_profiles.get(kind, ())
         for profile in [*self._choose(resource, demanded), *_get_declared(resource)]:
@@ -61,7 +62,7 @@ class BundleChecker:
         return True
 
     def check_reference(self, reference: Json, targets: tuple[Target, ...], at: At, path: str) -> None:
-        """Check that a reference leads to a resource of the Bundle, of a type and profile that it may have."""
+        """Check that a reference leads to a resource of the Bundle, of a type that is allowed."""
         if self._current is None:
             return
         found = self._graph.resolve(reference, self._current)
@@ -75,7 +76,7 @@ class BundleChecker:
             self._report_type(targets, at)
         elif resource is entry.resource and all(each.profile for each in fitting):
             for profile in self._choose(resource, [str(each.profile) for each in fitting]):
-                self._plan(entry.index, profile)
+                self._plan(self._indexes.get(id(resource), -1), profile)
 
     def resolve(self, reference: Any) -> Any:
         """Return the resource of the Bundle that a Reference leads to, or None."""
@@ -83,6 +84,12 @@ class BundleChecker:
         return found[0] if found is not None else None
 
     # --- entries --------------------------------------------------------------------------------------------
+
+    def _add_entry(self, index: int, resource: Json) -> None:
+        url = self._bundle["entry"][index].get("fullUrl")
+        self._entries[index] = Entry(index, url if isinstance(url, str) else "", resource)
+        self._indexes[id(resource)] = index
+        self._planned.setdefault(index, set())
 
     def _plan(self, index: int, profile: str, *, of: Sequence[str] = ()) -> None:
         """Plan a check of an entry, once. Of the alternatives `of`, only the first one is checked."""
@@ -102,7 +109,9 @@ class BundleChecker:
             entry = self._current = self._entries[index]
             if rules is not None:
                 at: At = ((None, "Bundle", -1), "entry", index)
-                self._checker.check_resource(entry.resource, rules, (at, f"resource.ofType({entry.kind})", -1))
+                self._checker.check_resource(
+                    entry.resource, rules, (at, f"resource.ofType({entry.kind})", -1)
+                )
         self._current = None
 
     def _choose(self, resource: Json, profiles: Sequence[str]) -> list[str]:
@@ -119,9 +128,15 @@ class BundleChecker:
     def _report_unresolved(self, target: str, targets: tuple[Target, ...], at: At, path: str) -> None:
         is_older = path == _OLDER_CLAIM and self._current is not None and self._current.index != 0
         if path not in _LEADING_OUT and not is_older:
-            wrong = "the target is not in this Bundle. Include the resource, or fix the reference or the fullUrl"
+            wrong = (
+                "the target is not in this Bundle. Include the resource, or fix the reference or the fullUrl"
+            )
             self._findings.add_error("not-found", at, wrong)
-        elif targets and (kind := _get_type(target)) is not None and kind not in {each.type for each in targets}:
+        elif (
+            targets
+            and (kind := _get_type(target)) is not None
+            and kind not in {each.type for each in targets}
+        ):
             self._report_type(targets, at)
 
     def _report_type(self, targets: tuple[Target, ...], at: At) -> None:
@@ -141,6 +156,3 @@ def _get_type(target: str) -> str | None:
     """Return the type that a reference names: `Patient/1` or `https://…/Patient/1`."""
     kind = target.rpartition("/")[0].rpartition("/")[2]
     return kind if kind[:1].isupper() and kind.isalpha() else None
-
-
-__all__ = ["BundleChecker", "get_objects"]

@@ -1,7 +1,7 @@
 """Check the objects and values of a resource against the rules of a profile.
 
-A walk over the JSON value, not over the rules: its time depends on the size of the resource. A finding repeats no
-value and, unless `quotes_names` is set, no unknown name, because both are the client's text.
+A walk over the JSON value, not over the rules: its time depends on the size of the resource. A finding
+repeats no value and, unless `quotes_names` is set, no unknown name, because both are the client's text.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Checker:
         if not isinstance(resource, dict):
             self.findings.add_error("structure", at, "expected a resource")
         elif rules is None or rules.type != kind or not "A" <= kind[:1] <= "Z":
-            self.findings.add_error("structure", (at, "resourceType", -1), "expected a resource type of FHIR R4")
+            self.findings.add_error(
+                "structure", (at, "resourceType", -1), "expected a resource type of FHIR R4"
+            )
         elif not self.links.accept_entry(resource, field, at):
             self.check_resource(resource, rules, _add_type(at, kind))
 
@@ -90,7 +92,7 @@ class Checker:
             self._check_invariant(invariant, value, at, scope)
 
     def _check_other(self, key: str, value: Json, rules: ObjectRules, at: At, scope: Scope) -> None:
-        """Check a name that is not a field: `resourceType`, the companion of a primitive, or an unknown one."""
+        """Check a name that is not a field: `resourceType`, a primitive's companion, or an unknown one."""
         if key == "resourceType" and rules.type and at is not None:
             return
         field = rules.fields.get(key[1:]) if key.startswith("_") else None
@@ -137,9 +139,7 @@ class Checker:
 
     # --- elements -------------------------------------------------------------------------------------------
 
-    def _check_field(
-        self, value: Any, field: Field, owner: Json, at: At, scope: Scope, path: str
-    ) -> None:
+    def _check_field(self, value: Any, field: Field, owner: Json, at: At, scope: Scope, path: str) -> None:
         element = field.element
         if element.max == 0:
             wrong = "the profile does not allow this element"

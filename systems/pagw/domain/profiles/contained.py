@@ -15,7 +15,11 @@ def check_contained(resource: Any, at: At, findings: Findings) -> None:
     contained = resource["contained"]
     named = set(_iterate_fragments(resource))
     for index, each in enumerate(contained if isinstance(contained, list) else []):
-        if isinstance(each, dict) and f"#{each.get('id')}" not in named and "#" not in _iterate_fragments(each):
+        if (
+            isinstance(each, dict)
+            and f"#{each.get('id')}" not in named
+            and "#" not in _iterate_fragments(each)
+        ):
             findings.add_error("invariant", (at, "contained", index), _TEXT)
 
 

@@ -1,8 +1,9 @@
 """Evaluate FHIR's invariants: FHIRPath trees of the tables, compiled to functions.
 
-A collection is a list of JSON values. JSON has no types, so `is` and `as` look at the name of a choice element
-(`valueQuantity`), at `resourceType`, or else at the kind of the JSON value. Functions that need more than the
-resource (`memberOf`, `conformsTo`) return the empty collection, and an invariant fails only if it is certainly false.
+A collection is a list of JSON values. JSON has no types, so `is` and `as` look at the name of a choice
+element (`valueQuantity`), at `resourceType`, or else at the kind of the JSON value. Functions that need more
+than the resource (`memberOf`, `conformsTo`) return the empty collection, and an invariant fails only if it
+is certainly false.
 """
 
 from __future__ import annotations
@@ -219,8 +220,9 @@ def _compile_exists(base: Function, arguments: list[Function]) -> Function:
 
 
 def _compile_all(base: Function, arguments: list[Function]) -> Function:
+    # An empty result is not certainly false.
     return lambda focus, scope: [
-        all(get_truth(arguments[0]([each], scope)) for each in base(focus, scope))
+        all(get_truth(arguments[0]([each], scope)) is not False for each in base(focus, scope))
     ]
 
 

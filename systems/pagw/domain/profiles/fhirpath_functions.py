@@ -49,7 +49,7 @@ def _compare_texts(left: str, right: str) -> int | None:
     if isinstance(one, datetime) and isinstance(other, datetime):
         has_zones = (one.tzinfo is None) == (other.tzinfo is None)
         return (one > other) - (one < other) if has_zones else None
-    parts, others = left.split("T")[0].split("-"), right.split("T")[0].split("-")
+    parts, others = left.partition("T")[0].split("-"), right.partition("T")[0].split("-")
     for part, another in zip(parts, others, strict=False):
         if part != another:
             return (part > another) - (part < another)
@@ -161,9 +161,9 @@ FUNCTIONS: Final[dict[str, Callable[..., Items]]] = {
     "startsWith": _test_text(lambda text, start: text.startswith(start)),
     "endsWith": _test_text(lambda text, end: text.endswith(end)),
     "contains": _test_text(lambda text, part: part in text),
-    "replaceMatches": lambda items, regex, new: [_compile_regex(regex[0]).sub(new[0], items[0])]
-    if items
-    else [],
+    "replaceMatches": lambda items, regex, new: (
+        [_compile_regex(regex[0]).sub(new[0], items[0])] if items else []
+    ),
     "substring": _substring,
     "length": lambda items: [len(items[0])] if items else [],
     "toInteger": _to_integer,

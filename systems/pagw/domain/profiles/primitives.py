@@ -36,11 +36,7 @@ def _test_date(pattern: str) -> Test:
 
 
 def _test_integer(lowest: int) -> Test:
-    return (
-        lambda value: isinstance(value, int)
-        and not isinstance(value, bool)
-        and lowest <= value < _MAX_INT
-    )
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and lowest <= value < _MAX_INT
 
 
 def _is_string(value: Any) -> bool:

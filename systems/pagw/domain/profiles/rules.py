@@ -31,7 +31,7 @@ class Invariant:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a reference may lead to: a type ("" is any) and the profile that the target must meet, if known."""
+    """What a reference may lead to: a type ("" is any), and the profile of the target, if known."""
 
     type: str
     profile: str | None
@@ -86,7 +86,9 @@ class Element:
         of_types: set[str] = set()
         for code, *_ in self.types:
             of_types.update((self._library.tables.find_structure(code) or {}).get("c", ()))
-        return self._library.get_invariants([each for each in self._rules.get("c", ()) if each not in of_types])
+        return self._library.get_invariants(
+            [each for each in self._rules.get("c", ()) if each not in of_types]
+        )
 
     @cached_property
     def slices(self) -> tuple[Element, ...]:
@@ -224,9 +226,7 @@ class ObjectRules:
             segment = f"{element.name}.ofType({code})"
         test = TESTS.get(code)
         rules = element.rules
-        is_simple = test is not None and rules.keys().isdisjoint(
-            {"a", "fixed", "pattern", "b", "c", "s"}
-        )
+        is_simple = test is not None and rules.keys().isdisjoint({"a", "fixed", "pattern", "b", "c", "s"})
         return Field(key, segment, element, code, test, is_simple and element.max != 0)
 
 
@@ -266,9 +266,7 @@ class Library:
     def _get_invariant(self, name: str) -> Invariant:
         if name not in self._invariants:
             severity, human, tree = self.tables.get_constraint(name)
-            self._invariants[name] = Invariant(
-                name.partition("~")[0], severity, human, compile_tree(tree)
-            )
+            self._invariants[name] = Invariant(name.partition("~")[0], severity, human, compile_tree(tree))
         return self._invariants[name]
 
 

@@ -52,7 +52,9 @@ def _matches(matcher: Matcher, item: Any, scope: Scope) -> bool:
         case "pattern":
             return any(matches_pattern(each, matcher.expected) for each in found)
         case "type":
-            return any(isinstance(each, dict) and each.get("resourceType") in matcher.expected for each in found)
+            return any(
+                isinstance(each, dict) and each.get("resourceType") in matcher.expected for each in found
+            )
         case "exists":
-            return bool(found) == matcher.expected
+            return bool(found) is matcher.expected
     return False

@@ -1,7 +1,7 @@
-"""Load the compiled tables: the structures, value sets and invariants of FHIR R4 and of one version of the PAS guide.
+"""Load the compiled tables: structures, value sets and invariants of FHIR R4 and a version of the guide.
 
-`python -m tools.pas_profiles.compile` writes them. A file has one entry per line (kind, name, JSON), so that a check
-parses only the entries that it needs. The short names of a structure's rules:
+`python -m tools.pas_profiles.compile` writes them. A file has one entry per line (kind, name, JSON), so that
+a check parses only the entries that it needs. The short names of a structure's rules:
 
     t   type of a structure; of an element: its types, each as [code, profiles, targets]
     k   children; `ext` and `mod` say that `extension` and `modifierExtension` are allowed
@@ -32,13 +32,18 @@ _BASE: Final = "http://hl7.org/fhir/StructureDefinition/"
 
 @dataclass(frozen=True)
 class ValueSet:
-    """The codes of a value set by system. A code of an open system, or of any if `*` is open, cannot be checked."""
+    """The codes of a value set by system. Codes of an open system, or of any if `*` is open, are unknown."""
 
     codes: Mapping[str, frozenset[str]]
     open: frozenset[str]
 
     def allows(self, code: Any, system: Any) -> bool | None:
-        """Return whether the code belongs to the value set; None if that cannot be decided."""
+        """Return whether the code belongs to the value set; None if that cannot be decided.
+
+        True for a code or system that is not a text, because its format is reported already.
+        """
+        if not isinstance(code, str | None) or not isinstance(system, str | None):
+            return True
         if system is None:
             listed = any(code in codes for codes in self.codes.values())
         else:
