@@ -17,9 +17,9 @@ from pagw.domain.profiles.rules import Field, Library, ObjectRules, Target
 
 Json = Mapping[str, Any]
 
-# References that may lead out of the Bundle: the older claim of a prior claim, and what a response answers.
-_LEADING_OUT: Final = frozenset({"ClaimResponse.request"})
-_OLDER_CLAIM: Final = "Claim.related.claim"
+# References that may lead out of the Bundle: what a response answers, and a prior claim. The rules of updates
+# decide whether a prior claim must be included.
+_LEADING_OUT: Final = frozenset({"ClaimResponse.request", "Claim.related.claim"})
 
 
 class BundleChecker:
@@ -126,8 +126,7 @@ class BundleChecker:
     # --- reports --------------------------------------------------------------------------------------------
 
     def _report_unresolved(self, target: str, targets: tuple[Target, ...], at: At, path: str) -> None:
-        is_older = path == _OLDER_CLAIM and self._current is not None and self._current.index != 0
-        if path not in _LEADING_OUT and not is_older:
+        if path not in _LEADING_OUT:
             wrong = (
                 "the target is not in this Bundle. Include the resource, or fix the reference or the fullUrl"
             )
