@@ -82,7 +82,7 @@ def _iterate_value_sets(value: Any) -> Iterator[str]:
     """Yield the value sets that compiled rules name."""
     if isinstance(value, dict):
         if "b" in value:
-            yield value["b"][1]
+            yield value["b"]
         for each in value.values():
             yield from _iterate_value_sets(each)
     elif isinstance(value, list):

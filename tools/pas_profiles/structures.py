@@ -18,7 +18,6 @@ BASE: Final = "http://hl7.org/fhir/StructureDefinition/"
 _NATIVE_CONSTRAINTS: Final = frozenset({"ele-1", "txt-1", "txt-2"})
 _BEST_PRACTICE: Final = f"{BASE}elementdefinition-bestpractice"
 _FHIR_TYPE: Final = f"{BASE}structuredefinition-fhir-type"
-_STRENGTHS: Final = frozenset({"required", "extensible"})
 # Profiles of other guides whose type does not follow from their name.
 _US_CORE: Final = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-"
 _US_CORE_TYPES: Final[Mapping[str, str]] = {
@@ -119,8 +118,9 @@ class Compiler:
             elif key.startswith("pattern"):
                 rules["pattern"] = value
         binding = element.get("binding", {})
-        if binding.get("strength") in _STRENGTHS and "valueSet" in binding:
-            rules["b"] = [binding["strength"], _strip_version(binding["valueSet"])]
+        # Whether a code of another value set fits better than those of an extensible one, only a person can say.
+        if binding.get("strength") == "required" and "valueSet" in binding:
+            rules["b"] = _strip_version(binding["valueSet"])
 
     def _add_constraints(self, rules: Json, element: Json) -> None:
         found = [self._intern(each) for each in element.get("constraint", [])]

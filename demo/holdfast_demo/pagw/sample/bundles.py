@@ -31,6 +31,7 @@ _PLACE: Final = (
     "11",
 )
 _MEMBER_NUMBER: Final = ("http://terminology.hl7.org/CodeSystem/v2-0203", "MB")
+_ABSENT: Final = "http://hl7.org/fhir/StructureDefinition/data-absent-reason"
 _NOTE_CATEGORY: Final = (
     "http://hl7.org/fhir/us/core/CodeSystem/us-core-documentreference-category",
     "clinical-note",
@@ -222,9 +223,12 @@ def build_inquiry_bundle(
     """Return a Bundle for `$inquire`: by claim reference, authorization number, or member and provider."""
     builder = _BundleBuilder(reference, member, npi, payer, created)
     claim = builder.build_claim([], "standard", [urls.CLAIM_INQUIRY])
-    del claim["item"], claim["identifier"]
+    del claim["item"]
+    # PAS 2.2.1 demands an identifier, which a search by other values does not have.
+    absent = {"extension": [{"url": _ABSENT, "valueCode": "unknown"}]}
+    claim["identifier"] = [{"_system": absent, "_value": absent}]
     if claim_reference is not None:
-        claim["identifier"] = [{"system": CLAIM_SYSTEM, "value": claim_reference}]
+        claim["identifier"] = [_build_identifier(CLAIM_SYSTEM, claim_reference)]
     if authorization_number is not None:
         claim["insurance"][0]["preAuthRef"] = [authorization_number]
     return builder.build_bundle(urls.INQUIRY_BUNDLE, claim, builder.build_participants())
@@ -336,7 +340,6 @@ class _BundleBuilder:
                 self.role_id,
                 "PractitionerRole",
                 practitioner=_build_reference(self.practitioner_id),
-                organization=_build_reference(self.provider_id),
                 telecom=[{"system": "phone", "value": "+1-555-0100"}],
             ),
         ]

@@ -45,4 +45,9 @@ def check(
     ]
 
 
-__all__ = ["LATEST", "VERSIONS", "GuideVersion", "Operation", "check"]
+def is_resource_type(name: str) -> bool:
+    """Return whether R4 defines a resource type of this name."""
+    return name in Library.load(LATEST).resource_types
+
+
+__all__ = ["LATEST", "VERSIONS", "GuideVersion", "Operation", "check", "is_resource_type"]

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pagw.domain.fhir.references import Entry, Graph
+from pagw.domain.fhir.references import Entry, Graph, is_full_url
 from pagw.domain.profiles.checker import Checker
 from pagw.domain.profiles.findings import At, Findings, TooManyFindings
 from pagw.domain.profiles.rules import Field, Library, ObjectRules, Target
@@ -31,6 +31,8 @@ class BundleChecker:
         self._entries: dict[int, Entry] = {}
         self._indexes: dict[int, int] = {}
         self._checker = Checker(library, findings, self, quotes_names)
+        # Without the address of an entry, it is unknown what a reference leads to.
+        self._has_addresses = all(is_full_url(each.full_url) for each in self._graph.entries)
         self._current: Entry | None = None
         self._waiting: deque[tuple[int, str]] = deque()
         self._planned: dict[int, set[str]] = {}
@@ -126,7 +128,7 @@ class BundleChecker:
     # --- reports --------------------------------------------------------------------------------------------
 
     def _report_unresolved(self, target: str, targets: tuple[Target, ...], at: At, path: str) -> None:
-        if path not in _LEADING_OUT:
+        if path not in _LEADING_OUT and self._has_addresses:
             wrong = (
                 "the target is not in this Bundle. Include the resource, or fix the reference or the fullUrl"
             )

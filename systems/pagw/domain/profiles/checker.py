@@ -57,11 +57,12 @@ class Checker:
 
     def check_inline(self, resource: Any, field: Field, at: At) -> None:
         """Check a resource within another one, of the type that it declares."""
-        kind = resource.get("resourceType") if isinstance(resource, dict) else None
-        rules = self.library.find(kind) if isinstance(kind, str) and kind not in _ABSTRACT else None
+        kind = str(resource.get("resourceType")) if isinstance(resource, dict) else ""
+        is_known = kind in self.library.resource_types and kind not in _ABSTRACT
+        rules = self.library.find(kind) if is_known else None
         if not isinstance(resource, dict):
             self.findings.add_error("structure", at, "expected a resource")
-        elif rules is None or rules.type != kind or not "A" <= kind[:1] <= "Z":
+        elif rules is None:
             self.findings.add_error(
                 "structure", (at, "resourceType", -1), "expected a resource type of FHIR R4"
             )
@@ -71,7 +72,7 @@ class Checker:
     # --- objects --------------------------------------------------------------------------------------------
 
     def _check_object(self, value: Json, rules: ObjectRules, at: At, scope: Scope, path: str) -> None:
-        fields = rules.fields
+        fields, before = rules.fields, self.findings.errors
         for key, item in value.items():
             field = fields.get(key)
             if field is None:
@@ -88,8 +89,10 @@ class Checker:
             if sum(key in value for key in keys) > 1:
                 wrong = "only one type of this element may be present"
                 self.findings.add_error("structure", (at, element.name, -1), wrong)
-        for invariant in rules.invariants:
-            self._check_invariant(invariant, value, at, scope)
+        # Invariants rely on valid elements.
+        if self.findings.errors == before:
+            for invariant in rules.invariants:
+                self._check_invariant(invariant, value, at, scope)
 
     def _check_other(self, key: str, value: Json, rules: ObjectRules, at: At, scope: Scope) -> None:
         """Check a name that is not a field: `resourceType`, a primitive's companion, or an unknown one."""
@@ -106,7 +109,9 @@ class Checker:
                 wrong = f"this type is not allowed here. Expected {allowed}"
                 self.findings.add_error("structure", (at, element.name, -1), wrong)
                 return
-        if self.quotes_names:
+        if key == "resourceType":
+            self.findings.add_error("structure", at, "expected an element, found a resource")
+        elif self.quotes_names:
             self.findings.add_error("structure", (at, key, -1), "FHIR R4 does not define this element")
         else:
             self.findings.add_error("structure", at, "FHIR R4 does not define one of the elements")
@@ -198,6 +203,7 @@ class Checker:
         self, value: Any, element: Element, field: Field, at: At, scope: Scope, path: str
     ) -> None:
         """Check one value of an element: its format or its fields, then what the element adds."""
+        before = self.findings.errors
         if field.test is not None:
             if not field.test(value):
                 self._report_value(value, field.code, at)
@@ -214,12 +220,13 @@ class Checker:
             self._check_object(value, rules, at, scope, f"{path}.{element.name}")
         if element.has_value and not matches_value(value, element.rules):
             self.findings.add_error("value", at, "the profile requires another value")
-        elif element.binding is not None and field.code in _WITH_CODES:
+        elif not element.has_value and element.binding is not None and field.code in _WITH_CODES:
             check_binding(value, field.code, element.binding, at, self.findings)
         if field.code == "Reference" and isinstance(value.get("reference"), str):
             self.links.check_reference(value, element.targets, at, f"{path}.{element.name}")
-        for invariant in element.invariants:
-            self._check_invariant(invariant, value, at, scope)
+        if self.findings.errors == before:
+            for invariant in element.invariants:
+                self._check_invariant(invariant, value, at, scope)
 
     def _find_rules(self, value: Json, element: Element, field: Field) -> ObjectRules | None:
         """Return the rules of an object, or None for a resource. A known extension has those of its URL."""

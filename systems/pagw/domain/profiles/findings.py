@@ -35,9 +35,12 @@ class Findings:
 
     _found: dict[tuple[str, str], Finding] = field(default_factory=dict)
     _unchecked: dict[str, dict[str, None]] = field(default_factory=dict)
+    # How many errors were added so far, repeated ones included.
+    errors: int = 0
 
     def add_error(self, code: Code, at: At, text: str) -> None:
         """Add an error. Raise `TooManyFindings` if there are too many."""
+        self.errors += 1
         self._add("error", code, at, text)
 
     def add_warning(self, code: Code, at: At, text: str) -> None:
@@ -51,7 +54,7 @@ class Findings:
     def __iter__(self) -> Iterator[Finding]:
         yield from self._found.values()
         for value_set, paths in self._unchecked.items():
-            text = f"the codes of value set {value_set} are not published, so the gateway cannot check them"
+            text = f"the codes of value set {value_set} cannot be listed, so they are not checked"
             yield Finding("warning", "not-supported", text, tuple(paths))
 
     def _add(self, severity: Severity, code: Code, at: At, text: str) -> None:

@@ -11,9 +11,11 @@ from pagw.domain.profiles.fhirpath import Function, compile_tree
 from pagw.domain.profiles.primitives import TESTS, Test
 from pagw.domain.profiles.tables import GuideVersion, Json, Tables, ValueSet, load_tables
 
-# Only resources with contained ones can violate these. `dom-3` is checked by `contained.py`.
+# Only resources with contained ones can violate these.
 _OF_CONTAINED: Final = frozenset({"dom-2", "dom-4", "dom-5"})
-_REPLACED: Final = frozenset({"dom-3", "dom-3~1"})
+# Checked by code that names the exact element: `contained` (dom-3), `bundles` (ref-1), and
+# `pagw.domain.fhir.rules.bundle_rules` (unique fullUrls, the first entry).
+_REPLACED: Final = frozenset({"dom-3", "ref-1", "bdl-7", "ClaimFirst", "ClaimResponseFirst"})
 _EXTENSION: Final[Json] = {"n": "extension", "a": 1, "t": [["Extension"]]}
 _MODIFIER: Final[Json] = {"n": "modifierExtension", "a": 1, "t": [["Extension"]]}
 _ID: Final[Json] = {"n": "id", "max": 1, "t": [["string"]]}
@@ -112,12 +114,12 @@ class Element:
         return tuple(found)
 
     @cached_property
-    def binding(self) -> tuple[str, str, ValueSet] | None:
-        """Return strength, URL and codes of the bound value set."""
+    def binding(self) -> tuple[str, ValueSet] | None:
+        """Return URL and codes of the value set that a code must belong to."""
         if "b" not in self._rules:
             return None
-        strength, url = self._rules["b"]
-        return strength, url, self._library.tables.get_value_set(url)
+        url: str = self._rules["b"]
+        return url, self._library.tables.get_value_set(url)
 
     @cached_property
     def targets(self) -> tuple[Target, ...]:
@@ -245,6 +247,12 @@ class Library:
             _LIBRARIES[version] = cls(load_tables(version))
         return _LIBRARIES[version]
 
+    @cached_property
+    def resource_types(self) -> frozenset[str]:
+        """Return the names of the resource types of R4."""
+        value_set = self.tables.get_value_set("http://hl7.org/fhir/ValueSet/resource-types")
+        return frozenset(code for codes in value_set.codes.values() for code in codes)
+
     def find(self, profile: str) -> ObjectRules | None:
         """Return the rules of a type or profile, or None if the tables do not have it."""
         if profile not in self._objects:
@@ -254,7 +262,7 @@ class Library:
 
     def get_invariants(self, names: Sequence[str]) -> tuple[Invariant, ...]:
         """Return invariants by their names in the tables."""
-        return tuple(self._get_invariant(each) for each in names if each not in _REPLACED)
+        return tuple(self._get_invariant(each) for each in names if each.partition("~")[0] not in _REPLACED)
 
     def build_referenced(self, owner: Json, path: str) -> ObjectRules | None:
         """Return the rules of another element of the same structure: `Claim.item.detail`."""

@@ -7,7 +7,7 @@ a check parses only the entries that it needs. The short names of a structure's 
     k   children; `ext` and `mod` say that `extension` and `modifierExtension` are allowed
     n   name of an element; `x` marks a choice (`value[x]`), `a` an element that is a JSON array
     min, max, fixed, pattern   as in the StructureDefinition; no `max` is `*`
-    b   binding: strength and value set
+    b   the value set of a required binding
     c   invariants, by name
     s   slices: elements with a name (`slice`) and matchers (`m`); `closed` allows no other items
     ref an element of the same structure that has the children
