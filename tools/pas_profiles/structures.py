@@ -118,7 +118,7 @@ class Compiler:
             elif key.startswith("pattern"):
                 rules["pattern"] = value
         binding = element.get("binding", {})
-        # Whether a code of another value set fits better than those of an extensible one, only a person can say.
+        # Whether a code outside of an extensible value set fits better, only a person can say.
         if binding.get("strength") == "required" and "valueSet" in binding:
             rules["b"] = _strip_version(binding["valueSet"])
 

@@ -40,8 +40,9 @@ def check(
     findings = Findings()
     BundleChecker(library, bundle, findings, quotes_names=quotes_names).check(profile)
     return [
-        Issue(each.severity, each.code, f"{each.expressions[0]}: {each.text}.", each.expressions[0])
+        Issue(each.severity, each.code, f"{first}: {each.text}.", first, tuple(further))
         for each in findings
+        for first, *further in [each.expressions]
     ]
 
 

@@ -75,7 +75,9 @@ class BundleChecker:
         kind = str(resource.get("resourceType"))
         fitting = [each for each in targets if each.type == kind]
         if targets and not fitting:
-            self._report_type(targets, at)
+            # A resource of an unknown type is reported where it is.
+            if kind in self._library.resource_types:
+                self._report_type(targets, at)
         elif resource is entry.resource and all(each.profile for each in fitting):
             for profile in self._choose(resource, [str(each.profile) for each in fitting]):
                 self._plan(self._indexes.get(id(resource), -1), profile)
@@ -117,12 +119,14 @@ class BundleChecker:
         self._current = None
 
     def _choose(self, resource: Json, profiles: Sequence[str]) -> list[str]:
-        """Choose one of the alternative profiles: that whose required and forbidden elements fit best."""
+        """Choose one of the alternative profiles: the declared one, else that which fits best by its required
+        and its forbidden elements.
+        """
         if len(profiles) < 2:
             return list(profiles)
         declared = set(_get_declared(resource))
         known = [(each, rules) for each in profiles if (rules := self._library.find(each)) is not None]
-        ranked = sorted(known, key=lambda each: (each[1].count_mismatches(resource), each[0] not in declared))
+        ranked = sorted(known, key=lambda each: (each[0] not in declared, each[1].count_mismatches(resource)))
         return [ranked[0][0]] if ranked else []
 
     # --- reports --------------------------------------------------------------------------------------------
