@@ -286,6 +286,12 @@ class InvalidRequest(RequestError, label="InvalidRequest"):
     code = "ValidationException"
 
 
+class InvalidArgument(InvalidRequest, label="InvalidArgument"):
+    """An argument of a command is invalid, such as the path of a file that cannot be read. The command exits
+    with 2.
+    """
+
+
 class EmptyKeyValue(InvalidRequest, label="EmptyKeyValue"):
     """A key value is empty. Its own class because it refuses a whole transaction, without a reason per
     action.

@@ -28,7 +28,7 @@ from pagw.domain.fhir.claims import ParsedClaim, parse_claim
 from pagw.domain.fhir.outcomes import BAD_REQUEST, FhirRefused, build_error, refuse_errors
 from pagw.domain.fhir.parser import parse_bundle
 from pagw.domain.fhir.rules.pas_rules import check_request
-from pagw.domain.fhir.rules.structure import load_models
+from pagw.domain.profiles import LATEST, GuideVersion, find_version, load_profiles
 from pagw.domain.statuses import PIPELINE, Status
 from pagw.integrations.payers.formats import is_supported
 from pagw.model import files, patterns
@@ -68,6 +68,8 @@ class Submission:
     callback_url: str | None = None
     # Without a key, use Bundle.identifier as the key (in PAS it identifies the transaction).
     key_from_bundle: bool = False
+    # The version of the PAS guide that the client's base URL serves; None for the one that the Bundle names.
+    version: GuideVersion | None = None
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class Intake:
         self._related_requests = RelatedRequests(stores, lookup)
         # One large bundle at a time, so that large ones do not starve the other calls.
         self._large_bundles = asyncio.Semaphore(1)
-        # Load the models at startup, not in the first call.
-        load_models()
+        # Load the profiles at startup, not in the first call.
+        load_profiles()
 
     async def accept(self, submission: Submission) -> Accepted:
         """Track the request, or find the one tracked earlier under the same key.
@@ -154,7 +156,7 @@ class Intake:
 
         Raise `FhirRefused` or `AttachmentRefused`.
         """
-        claim = await self._run_off_loop(submission.body, lambda: _validate(bundle))
+        claim = await self._run_off_loop(submission.body, lambda: _validate(bundle, submission.version))
         _refuse_member_id(submission, claim)
         payer = await get_payer(self.stores, claim.payer_id)
         if payer is None:
@@ -349,10 +351,10 @@ def _refuse_member_id(submission: Submission, claim: ParsedClaim) -> None:
         raise FhirRefused([build_error("value", wrong)])
 
 
-def _validate(bundle: dict[str, Any]) -> ParsedClaim:
-    """Check structure, PAS rules and attachments, and parse the claim. Raise `FhirRefused` or
+def _validate(bundle: dict[str, Any], version: GuideVersion | None) -> ParsedClaim:
+    """Check profiles, PAS rules and attachments, and parse the claim. Raise `FhirRefused` or
     `AttachmentRefused`, which quote no content.
     """
-    refuse_errors(check_request(bundle))
+    refuse_errors(check_request(bundle, version or find_version(bundle) or LATEST))
     extract_attachments(bundle)
     return parse_claim(bundle)

@@ -25,6 +25,10 @@ _PROFILES: Final[Mapping[Operation, str]] = {
     "inquiry-response": f"{_PROFILE}inquiry-response-bundle",
 }
 
+_COMMON_RESOURCES: Final = (
+    "Claim Coverage DocumentReference Organization Patient Practitioner PractitionerRole ServiceRequest"
+).split()
+
 
 def check(
     bundle: Mapping[str, Any], version: GuideVersion, operation: Operation, *, quotes_names: bool = False
@@ -46,9 +50,44 @@ def check(
     ]
 
 
+def find_version(bundle: Mapping[str, Any]) -> GuideVersion | None:
+    """Return the version of the guide that the Bundle's `meta.profile` names after `|`, or None."""
+    named = [each.rpartition("|")[2] for each in _get_profiles(bundle) if each.startswith(_PROFILE)]
+    return next((version for version in VERSIONS if version in named), None)
+
+
+def find_declared_operation(bundle: Mapping[str, Any]) -> Operation | None:
+    """Return the operation whose Bundle `meta.profile` names, or None."""
+    named = {each.partition("|")[0] for each in _get_profiles(bundle)}
+    return next((operation for operation, profile in _PROFILES.items() if profile in named), None)
+
+
+def _get_profiles(bundle: Mapping[str, Any]) -> list[str]:
+    meta = bundle.get("meta")
+    profiles = meta.get("profile") if isinstance(meta, dict) else None
+    return [each for each in profiles if isinstance(each, str)] if isinstance(profiles, list) else []
+
+
+def load_profiles() -> None:
+    """Load the tables and the rules of common resources, so that the first request does not wait for them."""
+    entries = [{"resource": {"resourceType": kind}} for kind in _COMMON_RESOURCES]
+    for version in VERSIONS:
+        check({"resourceType": "Bundle", "type": "collection", "entry": entries}, version, "submit")
+
+
 def is_resource_type(name: str) -> bool:
     """Return whether R4 defines a resource type of this name."""
     return name in Library.load(LATEST).resource_types
 
 
-__all__ = ["LATEST", "VERSIONS", "GuideVersion", "Operation", "check", "is_resource_type"]
+__all__ = [
+    "LATEST",
+    "VERSIONS",
+    "GuideVersion",
+    "Operation",
+    "check",
+    "find_declared_operation",
+    "find_version",
+    "is_resource_type",
+    "load_profiles",
+]

@@ -24,7 +24,14 @@ from pagw.domain.fhir.rules.claim_rules import check_claim
 from pagw.domain.fhir.rules.response_rules import check_claim_response, check_echo
 from pagw.domain.fhir.rules.update_rules import check_update
 from pagw.domain.fhir.urls import INQUIRY_BUNDLE, INQUIRY_RESPONSE_BUNDLE, REQUEST_BUNDLE, RESPONSE_BUNDLE
-from pagw.domain.profiles import LATEST, GuideVersion, Operation, check, is_resource_type
+from pagw.domain.profiles import (
+    LATEST,
+    GuideVersion,
+    Operation,
+    check,
+    find_declared_operation,
+    is_resource_type,
+)
 
 # With more entries, profiles are checked only if nothing else is wrong: that check costs the most.
 FULL_CHECK_ENTRIES: Final = 100
@@ -78,7 +85,8 @@ def check_response(
     """Return the errors and warnings of a response Bundle. With the request's Bundle, check also that the
     response repeats it faithfully.
     """
-    issues = check_bundle(bundle, _get_response_operation(bundle), version)
+    operation = find_declared_operation(bundle)
+    issues = check_bundle(bundle, operation if operation == "inquiry-response" else "response", version)
     graph = Graph.from_bundle(bundle)
     answer = graph.get_first()
     if request is not None and answer is not None and not select_errors(issues):
@@ -130,11 +138,3 @@ def _name_type(issue: Issue, graph: Graph) -> Issue:
         diagnostics=_RESOURCE.sub(path, issue.diagnostics, count=1),
         expression=_RESOURCE.sub(path, str(issue.expression)),
     )
-
-
-def _get_response_operation(bundle: Mapping[str, Any]) -> Operation:
-    """Return `inquiry-response` if the Bundle names the profile of an inquiry's response."""
-    meta = bundle.get("meta")
-    named = meta.get("profile") if isinstance(meta, dict) else None
-    is_inquiry = isinstance(named, list) and INQUIRY_RESPONSE_BUNDLE in named
-    return "inquiry-response" if is_inquiry else "response"
