@@ -47,8 +47,7 @@ def compile_tables(definitions: Path, guides: Path) -> tuple[dict[str, str], lis
     """Return the text of each table by file name, and what the tables cannot check."""
     core = list(_load_definitions(definitions / "dist" / "fhir" / "r4"))
     structures = [each for each in core if _is_core_structure(each)]
-    types = {each["type"] for each in structures}
-    compiler = Compiler(types, {})
+    compiler = Compiler(structures)
     tables = {"r4.jsonl": _compile_file(compiler, structures, _make_expander(core), set())}
     gaps, known = compiler.gaps, set(compiler.constraints)
     for version in VERSIONS:

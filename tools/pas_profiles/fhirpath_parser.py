@@ -1,7 +1,8 @@
 """Parse FHIRPath into the syntax tree that `pagw.domain.profiles.fhirpath` evaluates.
 
 A tree is a JSON array whose first item names the kind of node, for example `["=", ["get", ["this"], "code"],
-["lit", "1"]]`. Only what FHIR's constraints use is parsed; anything else raises `ValueError`.
+["lit", "1"]]`; `choice` is a `get` of an element such as `value[x]`. Only what FHIR's constraints use is
+parsed; anything else raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -38,9 +39,12 @@ _BINARY: Final[tuple[frozenset[str], ...]] = (
 _TYPE_LEVEL: Final = 7
 
 
-def parse(expression: str) -> Tree:
-    """Parse an expression into a tree. Raise `ValueError` for what this parser does not know."""
-    parser = _Parser(_tokenize(expression), expression)
+def parse(expression: str, choices: frozenset[str]) -> Tree:
+    """Parse an expression into a tree. `choices` are the names of the elements that have several types.
+
+    Raise `ValueError` for what this parser does not know.
+    """
+    parser = _Parser(_tokenize(expression), expression, choices)
     tree = parser.parse_binary(0)
     if parser.peek() is not None:
         raise ValueError(f"Invalid FHIRPath {expression!r}: unexpected {parser.peek()!r}.")
@@ -66,8 +70,8 @@ def _tokenize(expression: str) -> list[tuple[str, str]]:
 
 
 class _Parser:
-    def __init__(self, tokens: list[tuple[str, str]], expression: str) -> None:
-        self._tokens, self._at, self._expression = tokens, 0, expression
+    def __init__(self, tokens: list[tuple[str, str]], expression: str, choices: frozenset[str]) -> None:
+        self._tokens, self._at, self._expression, self._choices = tokens, 0, expression, choices
 
     def peek(self) -> str | None:
         return self._tokens[self._at][1] if self._at < len(self._tokens) else None
@@ -132,7 +136,9 @@ class _Parser:
             return ["this"] if name == "$this" else ["var", name]
         if self.peek() != "(":
             # A first name with a capital is the type of the focus: `Appointment.status`.
-            return ["root", base, name] if is_first and name[0].isupper() else ["get", base, name]
+            if is_first and name[0].isupper():
+                return ["root", base, name]
+            return ["choice" if name in self._choices else "get", base, name]
         self._take()
         arguments: list[Tree] = []
         if name in {"is", "as", "ofType"}:

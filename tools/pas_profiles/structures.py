@@ -30,11 +30,16 @@ _US_CORE_TYPES: Final[Mapping[str, str]] = {
 class Compiler:
     """Compiles structures and collects the constraints that they use.
 
-    `types` are the names of FHIR's resources and data types; `profiles` maps each known profile to its type.
+    `structures` are FHIR's resources and data types; `profiles` maps each known profile to its type.
     """
 
-    def __init__(self, types: Iterable[str], profiles: Mapping[str, str]) -> None:
-        self.types, self.profiles = frozenset(types), profiles
+    def __init__(self, structures: Iterable[Json]) -> None:
+        self.profiles: Mapping[str, str] = {}
+        self.types = frozenset(each["type"] for each in structures)
+        paths = [element["path"] for each in structures for element in each["snapshot"]["element"]]
+        self._choices = frozenset(
+            path.rpartition(".")[2].removesuffix("[x]") for path in paths if path.endswith("[x]")
+        )
         self.constraints: dict[str, list[Any]] = {}
         self.used: set[str] = set()
         self.gaps: list[str] = []
@@ -138,7 +143,11 @@ class Compiler:
         same_key = sum(each == key for each, _ in self._by_expression)
         name = f"{key}~{same_key}" if same_key else key
         self._by_expression[key, expression] = name
-        self.constraints[name] = [constraint["severity"], constraint["human"], parse(expression)]
+        self.constraints[name] = [
+            constraint["severity"],
+            constraint["human"],
+            parse(expression, self._choices),
+        ]
         return name
 
     def _add_children(self, rules: Json, node: _Node) -> None:
@@ -166,7 +175,7 @@ class Compiler:
     def _compile_matcher(self, node: _Node, discriminator: Json) -> list[Any]:
         """Return how an item is recognised as one of the slice; `["none"]` if that cannot be decided."""
         kind, path = discriminator["type"], discriminator["path"]
-        tree = parse(path)
+        tree = parse(path, self._choices)
         if kind in {"value", "pattern"}:
             if path == "url" and (url := _find_url(node)) is not None:
                 return ["url", url]
@@ -234,7 +243,7 @@ def _find_defined(node: _Node, tree: Tree) -> _Node | None:
     match tree:
         case ["this"]:
             return node
-        case ["get", base, name]:
+        case ["get" | "choice", base, name]:
             parent = _find_defined(node, base)
             children = parent.children if parent is not None else {}
             return children.get(name) or children.get(f"{name}[x]")

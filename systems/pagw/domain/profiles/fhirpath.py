@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 from pagw.domain.profiles import fhirpath_functions as functions
@@ -20,6 +19,8 @@ Tree = list[Any]
 Function = Callable[[Items, "Scope"], Items]
 
 _NOTHING: Final[Items] = []
+_YES: Final[Items] = [True]
+_NO: Final[Items] = [False]
 _CONSTANTS: Final = {
     "ucum": "http://unitsofmeasure.org",
     "sct": "http://snomed.info/sct",
@@ -72,10 +73,11 @@ def _compile_literal(tree: Tree) -> Function:
 
 def _compile_get(tree: Tree) -> Function:
     name = tree[2]
+    find = get_choices if tree[0] == "choice" else get_members
     if tree[1] == ["this"]:
-        return lambda focus, scope: get_members(focus, name)
+        return lambda focus, scope: find(focus, name)
     base = compile_tree(tree[1])
-    return lambda focus, scope: get_members(base(focus, scope), name)
+    return lambda focus, scope: find(base(focus, scope), name)
 
 
 def _compile_root(tree: Tree) -> Function:
@@ -108,16 +110,10 @@ def _compile_index(tree: Tree) -> Function:
 
 
 def get_members(items: Items, name: str) -> Items:
-    """Return the elements of this name, or of the choice with this name."""
+    """Return the elements of this name."""
     found: Items = []
     for item in items:
-        if not isinstance(item, dict):
-            continue
-        value = item.get(name)
-        if value is None:
-            value = next(
-                (each for key, each in item.items() if len(key) > len(name) and _is_choice(key, name)), None
-            )
+        value = item.get(name) if isinstance(item, dict) else None
         if isinstance(value, list):
             found += [each for each in value if each is not None]
         elif value is not None:
@@ -125,8 +121,15 @@ def get_members(items: Items, name: str) -> Items:
     return found
 
 
-def _is_choice(key: str, name: str) -> bool:
-    return key.startswith(name) and key[len(name)].isupper()
+def get_choices(items: Items, name: str) -> Items:
+    """Return the elements of this name, and those of a choice with this name, such as `valueString`."""
+    length = len(name)
+    found = get_members(items, name)
+    for item in items:
+        for key in item if isinstance(item, dict) else ():
+            if key.startswith(name) and key[length : length + 1].isupper():
+                found += get_members([item], key)
+    return found
 
 
 # --- types --------------------------------------------------------------------------------------------------
@@ -134,7 +137,7 @@ def _is_choice(key: str, name: str) -> bool:
 
 def _compile_type(kind: str, base: Tree, type: str) -> Function:
     type = type[0].lower() + type[1:] if type in {"Boolean", "String", "Integer", "Decimal"} else type
-    if base[0] == "get":
+    if base[0] in {"get", "choice"}:
         find = _compile_choice(base, type)
     else:
         inner = compile_tree(base)
@@ -194,6 +197,8 @@ def _compile_call(tree: Tree) -> Function:
     if name in {"memberOf", "conformsTo"}:
         return lambda focus, scope: _NOTHING
     plain = functions.FUNCTIONS[name]
+    if name == "empty":
+        return lambda focus, scope: _NO if base(focus, scope) else _YES
     if not arguments:
         return lambda focus, scope: plain(base(focus, scope))
 
@@ -215,7 +220,7 @@ def _compile_where(base: Function, arguments: list[Function]) -> Function:
 
 def _compile_exists(base: Function, arguments: list[Function]) -> Function:
     if not arguments:
-        return lambda focus, scope: [bool(base(focus, scope))]
+        return lambda focus, scope: _YES if base(focus, scope) else _NO
     return lambda focus, scope: [any(True for _ in _select_where(base, arguments[0], focus, scope))]
 
 
@@ -252,7 +257,7 @@ def _compile_operator(kind: str, left: Function, right: Function) -> Function:
 
 def _or(left: Items, right: Items) -> Items:
     one, other = get_truth(left), get_truth(right)
-    return [True] if one or other else ([] if one is None or other is None else [False])
+    return _YES if one or other else (_NOTHING if one is None or other is None else _NO)
 
 
 def _and(left: Items, right: Items) -> Items:
@@ -333,6 +338,7 @@ _COMPILERS: Final[dict[str, Callable[[Tree], Function]]] = {
     "empty": lambda tree: lambda focus, scope: _NOTHING,
     "lit": _compile_literal,
     "get": _compile_get,
+    "choice": _compile_get,
     "root": _compile_root,
     "var": _compile_variable,
     "index": _compile_index,
@@ -345,12 +351,3 @@ _WITH_CRITERIA: Final[dict[str, Callable[[Function, list[Function]], Function]]]
     "select": _compile_select,
     "iif": _compile_iif,
 }
-
-
-@cache
-def compile_path(path: str) -> Function:
-    """Compile a simple path of names, such as `type.coding`."""
-    tree: Tree = ["this"]
-    for name in path.split("."):
-        tree = ["get", tree, name]
-    return compile_tree(tree)

@@ -136,7 +136,6 @@ def _intersect(items: Items, others: Items) -> Items:
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Items]]] = {
-    "empty": lambda items: [not items],
     "not": lambda items: [] if (truth := get_truth(items)) is None else [not truth],
     "count": lambda items: [len(items)],
     "hasValue": lambda items: [len(items) == 1 and not isinstance(items[0], dict)],
