@@ -18,6 +18,12 @@ BASE: Final = "http://hl7.org/fhir/StructureDefinition/"
 _NATIVE_CONSTRAINTS: Final = frozenset({"ele-1", "txt-1", "txt-2"})
 _BEST_PRACTICE: Final = f"{BASE}elementdefinition-bestpractice"
 _FHIR_TYPE: Final = f"{BASE}structuredefinition-fhir-type"
+# Definitions of FHIR itself do not occur in an authorization, and some of their invariants take quadratic time.
+_DEFINITIONS: Final = frozenset(
+    "CapabilityStatement CodeSystem CompartmentDefinition ConceptMap ElementDefinition ExampleScenario "
+    "GraphDefinition ImplementationGuide MessageDefinition NamingSystem OperationDefinition SearchParameter "
+    "StructureDefinition StructureMap TerminologyCapabilities TestReport TestScript ValueSet".split()
+)
 # Profiles of other guides whose type does not follow from their name.
 _US_CORE: Final = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-"
 _US_CORE_TYPES: Final[Mapping[str, str]] = {
@@ -43,10 +49,12 @@ class Compiler:
         self.constraints: dict[str, list[Any]] = {}
         self.used: set[str] = set()
         self.gaps: list[str] = []
+        self._has_constraints = True
         self._by_expression: dict[tuple[str, str], str] = {}
 
     def compile(self, structure: Mapping[str, Any]) -> Json:
         """Compile one structure: `{"t": type, …rules of its root}`."""
+        self._has_constraints = structure["type"] not in _DEFINITIONS
         nodes = _build_tree(structure["snapshot"]["element"])
         root = nodes[structure["snapshot"]["element"][0]["id"]]
         is_primitive = structure["kind"] == "primitive-type"
@@ -128,6 +136,8 @@ class Compiler:
             rules["b"] = _strip_version(binding["valueSet"])
 
     def _add_constraints(self, rules: Json, element: Json) -> None:
+        if not self._has_constraints:
+            return
         found = [self._intern(each) for each in element.get("constraint", [])]
         if kept := sorted({each for each in found if each is not None}):
             rules["c"] = kept

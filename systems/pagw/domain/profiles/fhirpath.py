@@ -196,9 +196,9 @@ def _compile_call(tree: Tree) -> Function:
         ]
     if name in {"memberOf", "conformsTo"}:
         return lambda focus, scope: _NOTHING
-    plain = functions.FUNCTIONS[name]
     if name == "empty":
         return lambda focus, scope: _NO if base(focus, scope) else _YES
+    plain = functions.FUNCTIONS[name]
     if not arguments:
         return lambda focus, scope: plain(base(focus, scope))
 

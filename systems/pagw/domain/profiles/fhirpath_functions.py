@@ -11,6 +11,8 @@ from typing import Any, Final
 
 Items = list[Any]
 
+MAX_INTERSECTED: Final = 100
+
 _DATE: Final = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?)?)?")
 _TIME_OF_DAY: Final = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
 
@@ -131,6 +133,9 @@ def _find_extension(items: Items, url: Items) -> Items:
 
 
 def _intersect(items: Items, others: Items) -> Items:
+    # An invariant may do this for each of many elements.
+    if len(others) > MAX_INTERSECTED:
+        return []
     keys = {_get_key(each) for each in others}
     return get_distinct([each for each in items if _get_key(each) in keys])
 
