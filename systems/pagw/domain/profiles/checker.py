@@ -170,7 +170,7 @@ class Checker:
 
     def _check_slices(self, value: list[Any], field: Field, at: At, scope: Scope, path: str) -> None:
         """Check each item of a sliced array as its slice, then how often each slice occurs."""
-        element = field.element
+        element, before = field.element, self.findings.errors
         counts: dict[str | None, int] = {}
         for index, item in enumerate(value):
             chosen = find_slice(element, item, scope)
@@ -180,18 +180,25 @@ class Checker:
             if chosen is None and element.is_closed:
                 self.findings.add_error("structure", where, "the profile does not allow this item")
             self._check_value(item, chosen or element, field, where, scope, path)
-        where = (at, field.segment, -1)
+        # An invalid item may be the one that a slice lacks.
+        self._check_counts(counts, element, (at, field.segment, -1), self.findings.errors == before)
+
+    def _check_counts(
+        self, counts: Mapping[str | None, int], element: Element, at: At, are_valid: bool
+    ) -> None:
+        """Check how often each slice occurs. `are_valid` says that all items are valid."""
         is_short = False
         for each in element.slices:
             found = counts.get(each.slice, 0)
             if found < each.min:
                 is_short = True
-                self._report_slice(each, where)
+                if are_valid:
+                    self._report_slice(each, at)
             elif each.max is not None and found > each.max:
                 wrong = f"the profile allows at most {each.max} {_describe_slice(each)}"
-                self.findings.add_error("structure", where, wrong)
+                self.findings.add_error("structure", at, wrong)
         if not is_short:
-            self._check_count(len(value), element, where)
+            self._check_count(sum(counts.values()), element, at)
 
     def _check_count(self, count: int, element: Element, at: At) -> None:
         if count < element.min:
@@ -202,31 +209,36 @@ class Checker:
     def _check_value(
         self, value: Any, element: Element, field: Field, at: At, scope: Scope, path: str
     ) -> None:
-        """Check one value of an element: its format or its fields, then what the element adds."""
+        """Check one value of an element: its format or its fields, and if these are valid, what the element
+        adds to its type.
+        """
         before = self.findings.errors
         if field.test is not None:
             if not field.test(value):
                 self._report_value(value, field.code, at)
-                return
         elif not isinstance(value, dict):
             self.findings.add_error("structure", at, "expected an object")
-            return
         elif not value:
             self.findings.add_error("structure", at, _EMPTY)
-            return
         elif (rules := self._find_rules(value, element, field)) is None:
             self.check_inline(value, field, at)
         else:
             self._check_object(value, rules, at, scope, f"{path}.{element.name}")
-        if element.has_value and not matches_value(value, element.rules):
-            self.findings.add_error("value", at, "the profile requires another value")
-        elif not element.has_value and element.binding is not None and field.code in _WITH_CODES:
-            check_binding(value, field.code, element.binding, at, self.findings)
-        if field.code == "Reference" and isinstance(value.get("reference"), str):
-            self.links.check_reference(value, element.targets, at, f"{path}.{element.name}")
+        if self.findings.errors == before:
+            self._check_additions(value, element, field, at, f"{path}.{element.name}")
         if self.findings.errors == before:
             for invariant in element.invariants:
                 self._check_invariant(invariant, value, at, scope)
+
+    def _check_additions(self, value: Any, element: Element, field: Field, at: At, path: str) -> None:
+        """Check a valid value against the element's fixed value or pattern, binding and targets."""
+        if element.has_value:
+            if not matches_value(value, element.rules):
+                self.findings.add_error("value", at, "the profile requires another value")
+        elif element.binding is not None and field.code in _WITH_CODES:
+            check_binding(value, field.code, element.binding, at, self.findings)
+        if field.code == "Reference" and isinstance(value.get("reference"), str):
+            self.links.check_reference(value, element.targets, at, path)
 
     def _find_rules(self, value: Json, element: Element, field: Field) -> ObjectRules | None:
         """Return the rules of an object, or None for a resource. A known extension has those of its URL."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any, Final
 
 from holdfast_demo.pagw.sample.bundles import (
@@ -325,6 +326,48 @@ def test_a_removed_element_is_reported_at_its_path_or_above_it(bundle: Json, ope
 def get_profile_errors(bundle: Json, operation: Operation) -> list[tuple[str, str | None]]:
     issues = check(bundle, "2.2.1", operation)
     return [(each.code, each.expression) for each in select_errors(issues)]
+
+
+def test_a_value_of_another_form_is_reported_at_its_path() -> None:
+    """Each value in turn becomes an object, null, blank, a text or an empty list."""
+    tried = 0
+    for path, value, replace in iterate_values(REQUEST, "Bundle"):
+        for wrong in ["x", []] if isinstance(value, dict | list) else [{"x": 1}, None, " "]:
+            errors = get_errors(replace(wrong))
+            paths = {to_json_path(str(expression)) for _, expression in errors}
+            assert path in paths, (path, wrong, errors)
+            # What a reference leads to may be missing then, and the address of a resource has its id.
+            others = {code for code, expression in errors if to_json_path(str(expression)) != path}
+            assert others <= {"not-found"} or path.endswith(("resource.id", "resource")), (
+                path,
+                wrong,
+                errors,
+            )
+            tried += 1
+    assert tried > 400
+
+
+def iterate_values(value: Any, path: str) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
+    """Yield path and value of each element, and a function that returns the whole with another value."""
+    places: Any = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in places:
+        if key == "resourceType":
+            continue
+        at = f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}"
+        yield at, item, partial(put, value, key)
+        if isinstance(item, dict | list):
+            for below, found, replace in iterate_values(item, at):
+                yield below, found, partial(_put_below, value, key, replace)
+
+
+def put(value: Any, key: Any, item: Any) -> Any:
+    changed = value.copy()
+    changed[key] = item
+    return changed
+
+
+def _put_below(value: Any, key: Any, replace: Callable[[Any], Any], item: Any) -> Any:
+    return put(value, key, replace(item))
 
 
 def iterate_removals(value: Any, path: str) -> Iterator[tuple[str, Any]]:
