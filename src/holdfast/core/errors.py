@@ -98,6 +98,7 @@ __all__ = [
     "IdempotencyMismatch",
     "InProgress",
     "InternalError",
+    "InvalidArgument",
     "InvalidRequest",
     "InvalidRestoreTime",
     "InvalidTransition",
