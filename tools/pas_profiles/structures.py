@@ -18,7 +18,7 @@ BASE: Final = "http://hl7.org/fhir/StructureDefinition/"
 _NATIVE_CONSTRAINTS: Final = frozenset({"ele-1", "txt-1", "txt-2"})
 _BEST_PRACTICE: Final = f"{BASE}elementdefinition-bestpractice"
 _FHIR_TYPE: Final = f"{BASE}structuredefinition-fhir-type"
-# Definitions of FHIR itself do not occur in an authorization, and some of their invariants take quadratic time.
+# Definitions of FHIR itself do not occur in an authorization, and some of their invariants are quadratic.
 _DEFINITIONS: Final = frozenset(
     "CapabilityStatement CodeSystem CompartmentDefinition ConceptMap ElementDefinition ExampleScenario "
     "GraphDefinition ImplementationGuide MessageDefinition NamingSystem OperationDefinition SearchParameter "

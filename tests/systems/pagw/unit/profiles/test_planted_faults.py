@@ -8,6 +8,8 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, Final
 
+import pytest
+
 from holdfast_demo.pagw.sample.bundles import (
     SampleAttachment,
     SampleItem,
@@ -280,6 +282,7 @@ def test_missing_slice_names_the_extension() -> None:
     assert f"{EXTENSION}certificationType" in issue.diagnostics
 
 
+@pytest.mark.proves("PG-X21")
 def test_names_no_unknown_element_unless_asked_to() -> None:
     bundle = deepcopy(REQUEST)
     change("Patient", hair="red")(bundle)
