@@ -111,9 +111,12 @@ class Intake:
         if submission.key is None and submission.key_from_bundle:
             submission = replace(submission, key=_require_bundle_key(bundle))
         sha256 = fingerprint(bundle)
-        if known := await self._find_earlier(submission, sha256):
-            return known
-        checked = await self._check(submission, bundle)
+        record = await self._find_record(submission)
+        if record is not None and record.status is OnceStatus.PROCESSED:
+            return _find_completed(record, sha256)
+        # A claimed key shows that the same bundle passed the checks, perhaps those of an earlier release.
+        was_checked = record is not None and record.payload_sha256 == sha256
+        checked = await self._check(submission, bundle, was_checked=was_checked)
         if submission.key is None or not self.settings.idempotency:
             pagw_id, at = self._mint_id(), self._get_now()
             await self._track(submission, checked, pagw_id, at)
@@ -125,38 +128,28 @@ class Intake:
 
     # --- repeated submissions -------------------------------------------------------------------------------
 
-    async def _find_earlier(self, submission: Submission, sha256: str) -> Accepted | None:
-        """Return the earlier result for a completed key, or None. The bundle is not checked again, because
-        the registries may have changed. Raise `IdempotencyMismatch` for another bundle.
-        """
+    async def _find_record(self, submission: Submission) -> IdempotencyRecord | None:
+        """Return the record of the submission's key, or None if there is none that still counts."""
         if submission.key is None or not self.settings.idempotency:
             return None
         found = await self.stores.run(
             patterns.submission(build_idempotency_key(submission.tenant, submission.key))
         )
-        if (
-            found is None
-            or found.status is not OnceStatus.PROCESSED
-            or found.has_expired(self.stores.clock.now())
-        ):
-            return None
-        if found.payload_sha256 != sha256:
-            raise IdempotencyMismatch(
-                "The idempotency key was used before with another bundle. Use a new key for a new request."
-            )
-        return Accepted(found.pagw_id, replayed=True)
+        return None if found is None or found.has_expired(self.stores.clock.now()) else found
 
     # --- parser and validator -------------------------------------------------------------------------------
 
     def _parse(self, body: bytes) -> dict[str, Any]:
         return parse_bundle(body, max_bytes=self.settings.bundle_bytes_max)
 
-    async def _check(self, submission: Submission, bundle: dict[str, Any]) -> CheckedBundle:
-        """Check the bundle, and that payer and provider are registered. Find the related request.
-
-        Raise `FhirRefused` or `AttachmentRefused`.
+    async def _check(
+        self, submission: Submission, bundle: dict[str, Any], *, was_checked: bool = False
+    ) -> CheckedBundle:
+        """Check the bundle, unless it was, and that payer and provider are registered. Find the related
+        request. Raise `FhirRefused` or `AttachmentRefused`.
         """
-        claim = await self._run_off_loop(submission.body, lambda: _validate(bundle, submission.version))
+        validate = parse_claim if was_checked else lambda bundle: _validate(bundle, submission.version)
+        claim = await self._run_off_loop(submission.body, lambda: validate(bundle))
         _refuse_member_id(submission, claim)
         payer = await get_payer(self.stores, claim.payer_id)
         if payer is None:
@@ -309,6 +302,17 @@ class Intake:
 
     def _get_now(self) -> datetime:
         return self.stores.now()
+
+
+def _find_completed(record: IdempotencyRecord, sha256: str) -> Accepted:
+    """Return the result of a completed key. The bundle is not checked again, because the registries may have
+    changed. Raise `IdempotencyMismatch` for another bundle.
+    """
+    if record.payload_sha256 != sha256:
+        raise IdempotencyMismatch(
+            "The idempotency key was used before with another bundle. Use a new key for a new request."
+        )
+    return Accepted(record.pagw_id, replayed=True)
 
 
 def build_idempotency_key(tenant: str, key: str) -> str:
