@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from holdfast.guarantees import OnceStatus
 from holdfast.operations.queues import Redrive
 from holdfast_demo.pagw import sandbox
 from holdfast_demo.pagw.demo_processes import DemoProcesses, open_demo
+from holdfast_demo.pagw.sample.bundles import build_inquiry_bundle
 from holdfast_demo.pagw.sandbox.payer_state import AUTHORIZATION
 from pagw.api import explain
 from pagw.domain.statuses import Stage as PipelineStage
@@ -187,8 +189,25 @@ async def _check_completed_key(opened: Gateway) -> None:
 async def _check_inquiries(opened: Gateway) -> None:
     """Check that the keyed hashes of its numbers find a request, with the same answer."""
     for kept in opened.notes["inquiries"]:
-        found = await opened.stage.request(opened.tenant, "POST", "/fhir/Claim/$inquire", kept["bundle"])
+        bundle = _conform(kept["bundle"])
+        found = await opened.stage.request(opened.tenant, "POST", "/fhir/Claim/$inquire", bundle)
         assert found.json() == kept["answer"]
+
+
+def _conform(inquiry: dict[str, Any]) -> dict[str, Any]:
+    """Return an inquiry of a release that did not check the profiles as PAS 2.2.1 demands it."""
+    bundle = deepcopy(inquiry)
+    claim = bundle["entry"][0]["resource"]
+    del claim["careTeam"]
+    claim.setdefault("identifier", build_inquiry_bundle()["entry"][0]["resource"]["identifier"])
+    coverage = next(
+        each["resource"] for each in bundle["entry"] if each["resource"]["resourceType"] == "Coverage"
+    )
+    kind = {"coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "MB"}]}
+    coverage["identifier"] = [{"type": kind, "value": coverage["subscriberId"]}]
+    coverage["subscriber"] = coverage["beneficiary"]
+    coverage["relationship"] = {"text": "self"}
+    return bundle
 
 
 async def _check_claimed_keys(opened: Gateway) -> None:

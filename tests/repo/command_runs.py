@@ -30,6 +30,7 @@ from holdfast.model.patterns import Pattern
 from holdfast.model.system import System
 from holdfast.runtime import open_stores
 from holdfast.web.demo_env import patch_environ
+from holdfast_demo.pagw.sample.bundles import build_request_bundle
 from tests.postgres import connect, create_database
 from tests.repo.code import load_systems
 from tests.repo.shapes import describe_values
@@ -295,6 +296,9 @@ def _run_pagw(shell: Shell) -> None:
     shell.run("pagw metrics", "--year", "2026")
     for words in ("status", "sweep", "retain", "providers list", "payers list"):
         shell.run(f"pagw {words}")
+    bundle = shell.folder / "bundle.json"
+    bundle.write_text(json.dumps(build_request_bundle()), encoding="utf-8")
+    shell.run("pagw check", str(bundle))
     shell.run("pagw environments")
     shell.run("pagw secrets")
     for words in ("migrate pagw", "migrate pagw --status", "migrate pagw --plan"):

@@ -19,7 +19,7 @@ from holdfast.cli.deferred_command import DeferredCommand
 from holdfast.cli.output.error_lines import format_error
 from holdfast.cli.system_commands import HoldfastGroup
 from holdfast.cli.usage_error import UsageError
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, InvalidArgument
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
         sys.stderr.write(f"holdfast: {format_error(error)}\n")
-        sys.exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED)
+        sys.exit(EXIT_USAGE if isinstance(error, UsageError | InvalidArgument) else EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 

@@ -98,6 +98,7 @@ __all__ = [
     "IdempotencyMismatch",
     "InProgress",
     "InternalError",
+    "InvalidArgument",
     "InvalidRequest",
     "InvalidRestoreTime",
     "InvalidTransition",
@@ -284,6 +285,12 @@ class InvalidRequest(RequestError, label="InvalidRequest"):
     """The request breaks a rule of the store; `message` is the service's own text where it has one."""
 
     code = "ValidationException"
+
+
+class InvalidArgument(InvalidRequest, label="InvalidArgument"):
+    """An argument of a command is invalid, such as the path of a file that cannot be read. The command exits
+    with 2.
+    """
 
 
 class EmptyKeyValue(InvalidRequest, label="EmptyKeyValue"):

@@ -47,10 +47,14 @@ _COMMAND_WORD: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why something happened: lines for a person, and the same as data for a program."""
+    """Why something happened: lines for a person, and the same as data for a program.
+
+    A command that returns it exits with `exit_code`, for example 1 if what it checked is invalid.
+    """
 
     lines: Sequence[str]
     data: Any = None
+    exit_code: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from holdfast.core.errors import HoldfastError, InvalidRequest, SecretMissing, e
 from holdfast.model.system import Command, Explanation, Listing
 from holdfast.runtime import open_secrets
 from pagw.api import explain, mcp_tools
+from pagw.api.bundle_check import CHECK_COMMANDS
 from pagw.domain.statuses import Status
 from pagw.model.audit import Actor
 from pagw.model.entities import PayerRow, Provider
@@ -295,4 +296,7 @@ _COMMAND_FUNCTIONS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "environments": environments,
     "secrets": secrets,
 }
-COMMANDS: Final = {name: Command(each, component=COMPONENT) for name, each in _COMMAND_FUNCTIONS.items()}
+COMMANDS: Final = {
+    **{name: Command(each, component=COMPONENT) for name, each in _COMMAND_FUNCTIONS.items()},
+    **CHECK_COMMANDS,
+}

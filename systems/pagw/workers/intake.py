@@ -28,7 +28,7 @@ from pagw.domain.fhir.claims import ParsedClaim, parse_claim
 from pagw.domain.fhir.outcomes import BAD_REQUEST, FhirRefused, build_error, refuse_errors
 from pagw.domain.fhir.parser import parse_bundle
 from pagw.domain.fhir.rules.pas_rules import check_request
-from pagw.domain.fhir.rules.structure import load_models
+from pagw.domain.profiles import LATEST, GuideVersion, find_version, load_profiles
 from pagw.domain.statuses import PIPELINE, Status
 from pagw.integrations.payers.formats import is_supported
 from pagw.model import files, patterns
@@ -68,6 +68,8 @@ class Submission:
     callback_url: str | None = None
     # Without a key, use Bundle.identifier as the key (in PAS it identifies the transaction).
     key_from_bundle: bool = False
+    # The version of the PAS guide that the client's base URL serves; None for the one that the Bundle names.
+    version: GuideVersion | None = None
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class Intake:
         self._related_requests = RelatedRequests(stores, lookup)
         # One large bundle at a time, so that large ones do not starve the other calls.
         self._large_bundles = asyncio.Semaphore(1)
-        # Load the models at startup, not in the first call.
-        load_models()
+        # Load the profiles at startup, not in the first call.
+        load_profiles()
 
     async def accept(self, submission: Submission) -> Accepted:
         """Track the request, or find the one tracked earlier under the same key.
@@ -109,9 +111,12 @@ class Intake:
         if submission.key is None and submission.key_from_bundle:
             submission = replace(submission, key=_require_bundle_key(bundle))
         sha256 = fingerprint(bundle)
-        if known := await self._find_earlier(submission, sha256):
-            return known
-        checked = await self._check(submission, bundle)
+        record = await self._find_record(submission)
+        if record is not None and record.status is OnceStatus.PROCESSED:
+            return _find_completed(record, sha256)
+        # A claimed key shows that the same bundle passed the checks, perhaps those of an earlier release.
+        was_checked = record is not None and record.payload_sha256 == sha256
+        checked = await self._check(submission, bundle, was_checked=was_checked)
         if submission.key is None or not self.settings.idempotency:
             pagw_id, at = self._mint_id(), self._get_now()
             await self._track(submission, checked, pagw_id, at)
@@ -123,38 +128,28 @@ class Intake:
 
     # --- repeated submissions -------------------------------------------------------------------------------
 
-    async def _find_earlier(self, submission: Submission, sha256: str) -> Accepted | None:
-        """Return the earlier result for a completed key, or None. The bundle is not checked again, because
-        the registries may have changed. Raise `IdempotencyMismatch` for another bundle.
-        """
+    async def _find_record(self, submission: Submission) -> IdempotencyRecord | None:
+        """Return the record of the submission's key, or None if there is none that still counts."""
         if submission.key is None or not self.settings.idempotency:
             return None
         found = await self.stores.run(
             patterns.submission(build_idempotency_key(submission.tenant, submission.key))
         )
-        if (
-            found is None
-            or found.status is not OnceStatus.PROCESSED
-            or found.has_expired(self.stores.clock.now())
-        ):
-            return None
-        if found.payload_sha256 != sha256:
-            raise IdempotencyMismatch(
-                "The idempotency key was used before with another bundle. Use a new key for a new request."
-            )
-        return Accepted(found.pagw_id, replayed=True)
+        return None if found is None or found.has_expired(self.stores.clock.now()) else found
 
     # --- parser and validator -------------------------------------------------------------------------------
 
     def _parse(self, body: bytes) -> dict[str, Any]:
         return parse_bundle(body, max_bytes=self.settings.bundle_bytes_max)
 
-    async def _check(self, submission: Submission, bundle: dict[str, Any]) -> CheckedBundle:
-        """Check the bundle, and that payer and provider are registered. Find the related request.
-
-        Raise `FhirRefused` or `AttachmentRefused`.
+    async def _check(
+        self, submission: Submission, bundle: dict[str, Any], *, was_checked: bool = False
+    ) -> CheckedBundle:
+        """Check the bundle, unless it was, and that payer and provider are registered. Find the related
+        request. Raise `FhirRefused` or `AttachmentRefused`.
         """
-        claim = await self._run_off_loop(submission.body, lambda: _validate(bundle))
+        validate = parse_claim if was_checked else lambda bundle: _validate(bundle, submission.version)
+        claim = await self._run_off_loop(submission.body, lambda: validate(bundle))
         _refuse_member_id(submission, claim)
         payer = await get_payer(self.stores, claim.payer_id)
         if payer is None:
@@ -309,6 +304,17 @@ class Intake:
         return self.stores.now()
 
 
+def _find_completed(record: IdempotencyRecord, sha256: str) -> Accepted:
+    """Return the result of a completed key. The bundle is not checked again, because the registries may have
+    changed. Raise `IdempotencyMismatch` for another bundle.
+    """
+    if record.payload_sha256 != sha256:
+        raise IdempotencyMismatch(
+            "The idempotency key was used before with another bundle. Use a new key for a new request."
+        )
+    return Accepted(record.pagw_id, replayed=True)
+
+
 def build_idempotency_key(tenant: str, key: str) -> str:
     """Return `tenant:key`. Tenant names have no colon, so the result is unambiguous."""
     return f"{tenant}:{key}"
@@ -349,10 +355,10 @@ def _refuse_member_id(submission: Submission, claim: ParsedClaim) -> None:
         raise FhirRefused([build_error("value", wrong)])
 
 
-def _validate(bundle: dict[str, Any]) -> ParsedClaim:
-    """Check structure, PAS rules and attachments, and parse the claim. Raise `FhirRefused` or
+def _validate(bundle: dict[str, Any], version: GuideVersion | None) -> ParsedClaim:
+    """Check profiles, PAS rules and attachments, and parse the claim. Raise `FhirRefused` or
     `AttachmentRefused`, which quote no content.
     """
-    refuse_errors(check_request(bundle))
+    refuse_errors(check_request(bundle, version or find_version(bundle) or LATEST))
     extract_attachments(bundle)
     return parse_claim(bundle)

@@ -51,6 +51,7 @@ LABELS = {
     "KeyUnavailable": "DeclarationError",
     "RequestError": "HoldfastError",
     "InvalidRequest": "RequestError",
+    "InvalidArgument": "InvalidRequest",
     "EmptyKeyValue": "InvalidRequest",
     "MalformedRequest": "RequestError",
     "UnknownOperation": "RequestError",

@@ -23,6 +23,19 @@ CLAIM_SYSTEM: Final = "urn:example:claim"
 TRANSACTION_SYSTEM: Final = "urn:example:transaction"
 TRACE_SYSTEM: Final = "urn:example:item-trace"
 CPT: Final = "http://www.ama-assn.org/go/cpt"
+# A consultation, in the office of the practitioner.
+_SERVICE_TYPE: Final = ("https://codesystem.x12.org/005010/1365", "3")
+_REQUEST_TYPE: Final = ("https://codesystem.x12.org/005010/1525", "HS")
+_PLACE: Final = (
+    "https://www.cms.gov/Medicare/Coding/place-of-service-codes/Place_of_Service_Code_Set",
+    "11",
+)
+_MEMBER_NUMBER: Final = ("http://terminology.hl7.org/CodeSystem/v2-0203", "MB")
+_ABSENT: Final = "http://hl7.org/fhir/StructureDefinition/data-absent-reason"
+_NOTE_CATEGORY: Final = (
+    "http://hl7.org/fhir/us/core/CodeSystem/us-core-documentreference-category",
+    "clinical-note",
+)
 DEFAULT_PAYER: Final = "ACME-HEALTH"
 CREATED: Final = datetime(2026, 3, 2, 15, 30, tzinfo=UTC)
 _NAMESPACE: Final = UUID("7f1d6a3e-0c55-4c8b-9b1e-6a1f7f0a2b44")
@@ -141,7 +154,9 @@ def build_request_bundle(
     entries = builder.build_participants()
     for number, attachment in enumerate(attachments, 1):
         entries.append(builder.build_document(number, attachment))
-        claim.setdefault("supportingInfo", []).append(builder.build_supporting_info(number))
+        claim.setdefault("supportingInfo", []).append(
+            builder.build_supporting_info(number, is_inline=attachment.url is None)
+        )
     if related is not None:
         claim["related"] = _build_related(related["entry"][0]["fullUrl"])
         entries += _copy_prior_entries(related, {entry["fullUrl"] for entry in entries})
@@ -208,9 +223,12 @@ def build_inquiry_bundle(
     """Return a Bundle for `$inquire`: by claim reference, authorization number, or member and provider."""
     builder = _BundleBuilder(reference, member, npi, payer, created)
     claim = builder.build_claim([], "standard", [urls.CLAIM_INQUIRY])
-    del claim["item"], claim["identifier"]
+    del claim["item"]
+    # PAS 2.2.1 demands an identifier, which a search by other values does not have.
+    absent = {"extension": [{"url": _ABSENT, "valueCode": "unknown"}]}
+    claim["identifier"] = [{"_system": absent, "_value": absent}]
     if claim_reference is not None:
-        claim["identifier"] = [{"system": CLAIM_SYSTEM, "value": claim_reference}]
+        claim["identifier"] = [_build_identifier(CLAIM_SYSTEM, claim_reference)]
     if authorization_number is not None:
         claim["insurance"][0]["preAuthRef"] = [authorization_number]
     return builder.build_bundle(urls.INQUIRY_BUNDLE, claim, builder.build_participants())
@@ -231,6 +249,7 @@ class _BundleBuilder:
         self.patient_id = _build_id("Patient", member.member_id)
         self.provider_id, self.payer_id = _build_id("Organization", npi), _build_id("Organization", payer)
         self.practitioner_id = _build_id("Practitioner", npi)
+        self.role_id = _build_id("PractitionerRole", npi)
         self.coverage_id = _build_id("Coverage", member.member_id, payer)
         self.claim_id = _build_id("Claim", reference, member.member_id, npi, payer)
 
@@ -249,7 +268,13 @@ class _BundleBuilder:
             "insurer": _build_reference(self.payer_id),
             "provider": _build_reference(self.provider_id),
             "priority": {"coding": [{"system": urls.PRIORITY, "code": _URGENCY[urgency]}]},
-            "careTeam": [{"sequence": 1, "provider": _build_reference(self.practitioner_id)}],
+            "careTeam": [
+                {
+                    "extension": [{"url": urls.CARE_TEAM_SCOPE, "valueBoolean": True}],
+                    "sequence": 1,
+                    "provider": _build_reference(self.role_id),
+                }
+            ],
             "diagnosis": [
                 {
                     "sequence": 1,
@@ -261,7 +286,7 @@ class _BundleBuilder:
         }
 
     def build_participants(self) -> list[dict[str, Any]]:
-        """Build the entries of provider, payer, practitioner, patient and coverage."""
+        """Build the entries of provider, payer, practitioner, patient, coverage and practitioner role."""
         npi, member = self.npi, self.member
         return [
             _build_entry(
@@ -297,9 +322,25 @@ class _BundleBuilder:
                 self.coverage_id,
                 "Coverage",
                 status="active",
+                identifier=[
+                    {
+                        "type": _build_concept(*_MEMBER_NUMBER),
+                        **_build_identifier(MEMBER_SYSTEM, member.member_id),
+                    }
+                ],
+                subscriber=_build_reference(self.patient_id),
                 subscriberId=member.member_id,
+                relationship=_build_concept(
+                    "http://terminology.hl7.org/CodeSystem/subscriber-relationship", "self"
+                ),
                 beneficiary=_build_reference(self.patient_id),
                 payor=[_build_reference(self.payer_id)],
+            ),
+            _build_entry(
+                self.role_id,
+                "PractitionerRole",
+                practitioner=_build_reference(self.practitioner_id),
+                telecom=[{"system": "phone", "value": "+1-555-0100"}],
             ),
         ]
 
@@ -315,17 +356,32 @@ class _BundleBuilder:
             "DocumentReference",
             status="current",
             type=_build_concept("http://loinc.org", "11505-5"),
+            category=[_build_concept(*_NOTE_CATEGORY)],
             subject=_build_reference(self.patient_id),
             content=[{"attachment": content}],
         )
 
-    def build_supporting_info(self, number: int) -> dict[str, Any]:
-        """Build the claim's reference to attachment `number`."""
+    def build_supporting_info(self, number: int, *, is_inline: bool = True) -> dict[str, Any]:
+        """Build the claim's reference to attachment `number`.
+
+        PAS 2.2.1 demands that additional information is inline. Elsewhere it is an `attachment`.
+        """
+        reference = {"valueReference": _build_reference(self._build_document_id(number))}
+        if not is_inline:
+            category = _build_concept(
+                "http://terminology.hl7.org/CodeSystem/claiminformationcategory", "attachment"
+            )
+            return {"sequence": number, "category": category, **reference}
         category = _build_concept(f"{urls.PAS}/CodeSystem/PASTempCodes", "additionalInformation")
+        report = {
+            "url": "reportTypeCode",
+            "valueCodeableConcept": _build_concept("https://codesystem.x12.org/005010/755", "OZ"),
+        }
         return {
+            "extension": [{"url": urls.DOCUMENT_INFORMATION, "extension": [report]}],
             "sequence": number,
             "category": category,
-            "valueReference": _build_reference(self._build_document_id(number)),
+            **reference,
         }
 
     def build_bundle(
@@ -356,12 +412,18 @@ def _build_item(item: SampleItem, reference: str, created: datetime) -> dict[str
     """Build the FHIR element of an item, with its trace number and its change flags."""
     trace = _build_identifier(TRACE_SYSTEM, f"{reference}-{item.sequence}")
     resource: dict[str, Any] = {
-        "extension": [{"url": urls.ITEM_TRACE_NUMBER, "valueIdentifier": trace}, _build_certification("I")],
+        "extension": [
+            {"url": urls.ITEM_TRACE_NUMBER, "valueIdentifier": trace},
+            {"url": urls.REQUEST_TYPE, "valueCodeableConcept": _build_concept(*_REQUEST_TYPE)},
+            _build_certification("I"),
+        ],
         "sequence": item.sequence,
         "careTeamSequence": [1],
         "diagnosisSequence": [1],
+        "category": _build_concept(*_SERVICE_TYPE),
         "productOrService": _build_concept(item.system, item.code),
         "servicedDate": created.date().isoformat(),
+        "locationCodeableConcept": _build_concept(*_PLACE),
         "quantity": {"value": item.quantity, "unit": "visit"},
     }
     if item.cancelled:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import typer
 from pydantic import ValidationError
 
 from holdfast.cli.extras import describe_missing_extras, get_all_extras
@@ -20,7 +21,7 @@ from holdfast.cli.system_commands.parameters import (
 from holdfast.config.settings import Settings
 from holdfast.core.errors import InvalidRequest, SettingsError
 from holdfast.model.entities.declaration import format_error
-from holdfast.model.system import Command
+from holdfast.model.system import Command, Explanation
 
 if TYPE_CHECKING:
     from holdfast.model.system import System
@@ -50,6 +51,8 @@ def build_callback(system: System, name: str, declared: Function) -> tuple[Calla
                 call = _call_alone(system, function, arguments)
             result = asyncio.run(call)
         print_result(result, as_json=as_json)
+        if isinstance(result, Explanation) and result.exit_code:
+            raise typer.Exit(result.exit_code)
 
     parameters = build_parameters(f"{system.name} {name}", function, needs_stores=needs_stores)
     callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

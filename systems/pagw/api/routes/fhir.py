@@ -19,6 +19,7 @@ from pagw.domain.fhir.outcomes import refuse_errors
 from pagw.domain.fhir.parser import parse_bundle
 from pagw.domain.fhir.responses.capability_statement import build_capability_statement
 from pagw.domain.fhir.rules.pas_rules import check_inquiry
+from pagw.domain.profiles import LATEST, find_version
 from pagw.model.audit import SERVICE_VERSION
 from pagw.workers.intake import Intake, Submission
 from pagw.workers.responses import ResponseReader
@@ -96,5 +97,5 @@ def build_metadata_routes(gate: Gate) -> APIRouter:
 def _parse_inquiry_body(body: bytes) -> Inquiry:
     """Parse and check the Bundle of an inquiry. Raise `FhirRefused` if it is invalid."""
     bundle = parse_bundle(body, max_bytes=MAX_INQUIRY_BYTES)
-    refuse_errors(check_inquiry(bundle))
+    refuse_errors(check_inquiry(bundle, find_version(bundle) or LATEST))
     return parse_inquiry(bundle)

@@ -18,6 +18,7 @@ Code = Literal[
     "structure",
     "required",
     "value",
+    "code-invalid",
     "invariant",
     "security",
     "login",
@@ -49,12 +50,16 @@ UNPROCESSABLE: Final = 422
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One problem: `code` is from FHIR's issue types, `expression` is the path of the element."""
+    """One problem: `code` is from FHIR's issue types, `expression` is the path of the element.
+
+    `further` are the paths of other elements with the same problem.
+    """
 
     severity: Severity
     code: Code
     diagnostics: str
     expression: str | None = None
+    further: tuple[str, ...] = ()
 
     @property
     def is_error(self) -> bool:
@@ -69,7 +74,7 @@ class Issue:
             "diagnostics": self.diagnostics,
         }
         if self.expression is not None:
-            issue["expression"] = [self.expression]
+            issue["expression"] = [self.expression, *self.further]
         return issue
 
 

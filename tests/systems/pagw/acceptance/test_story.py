@@ -190,7 +190,7 @@ def test_later_callback_decides_the_pended_request(story_runs: StoryRuns) -> Non
 def test_invalid_request_leaves_only_its_audit(story_runs: StoryRuns) -> None:
     assert story_runs.invalid is None
     codes = [code for each in story_runs.refusals for code in each["codes"]]
-    assert codes.count("business-rule") == 2
+    assert codes.count("invariant") == 2
 
 
 def test_client_is_notified_of_every_decision_under_one_id(story_runs: StoryRuns) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pagw.domain.fhir.rules.structure import load_models
+from pagw.domain.profiles import load_profiles
 
-load_models()
+load_profiles()

@@ -16,10 +16,18 @@ from pagw.domain.fhir.references import Graph, get_objects
 from pagw.domain.fhir.rules.pas_rules import check_response
 from pagw.domain.fhir.rules.structure import check_structure
 from pagw.domain.fhir.urls import BACKPORT_NOTIFICATION, BACKPORT_STATUS, TOPIC
+from pagw.domain.profiles import LATEST, GuideVersion
 
 _NAMESPACE: Final = UUID("5d8f3f2e-9c0e-4a5b-8f4b-2f6d1d3b7c10")
 _REQUIRED_PARAMETERS: Final = ("subscription", "type")
 _EVENT_TYPE: Final = "event-notification"
+# A response that is spread over a notification has no Bundle of its own.
+_ENVELOPE: Final = {
+    "resourceType": "Bundle",
+    "type": "collection",
+    "identifier": {"value": "response"},
+    "timestamp": "2026-01-01T00:00:00Z",
+}
 
 
 def build_notification(
@@ -78,7 +86,7 @@ def build_status_response(
     }
 
 
-def check_notification(bundle: Mapping[str, Any]) -> list[Issue]:
+def check_notification(bundle: Mapping[str, Any], version: GuideVersion = LATEST) -> list[Issue]:
     """Return what makes a Bundle an invalid full-resource notification; empty if it is valid.
 
     The response may be inside as one Bundle or entry by entry.
@@ -106,7 +114,7 @@ def check_notification(bundle: Mapping[str, Any]) -> list[Issue]:
             build_error("required", f"{first.path}.parameter: {', '.join(missing)} is missing.", first.path)
         )
     if parameters.get("type", {}).get("valueCode") == _EVENT_TYPE:
-        issues += _check_event(graph, parameters.get("notification-event", {}))
+        issues += _check_event(graph, parameters.get("notification-event", {}), version)
     return issues
 
 
@@ -161,7 +169,7 @@ def _build_bundle(
     }
 
 
-def _check_event(graph: Graph, event: Mapping[str, Any]) -> list[Issue]:
+def _check_event(graph: Graph, event: Mapping[str, Any], version: GuideVersion) -> list[Issue]:
     """Return what is wrong with a notification's event and the response that it announces."""
     parts = {each.get("name"): each for each in get_objects(event, "part")}
     path = "Bundle.entry[0].resource.parameter"
@@ -171,10 +179,10 @@ def _check_event(graph: Graph, event: Mapping[str, Any]) -> list[Issue]:
     if focus is None:
         return [build_error("not-found", f"{path}: the focus of the event is not in the Bundle.", path)]
     if focus[1].kind == "Bundle":
-        return check_response(focus[0])
+        return check_response(focus[0], version=version)
     if focus[1].kind != "ClaimResponse":
         return [build_error("invalid", f"{path}: expected a PAS response as the focus.", path)]
     entries = [
         {"fullUrl": each.full_url, "resource": each.resource} for each in graph.find_reachable(focus[1])
     ]
-    return check_response({"resourceType": "Bundle", "type": "collection", "entry": entries})
+    return check_response({**_ENVELOPE, "entry": entries}, version=version)

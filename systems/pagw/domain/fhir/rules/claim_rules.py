@@ -10,7 +10,6 @@ from pagw.domain.fhir.claim_participants import (
     find_identifier,
     find_member_ids,
     find_npis,
-    iterate_identifiers,
 )
 from pagw.domain.fhir.npi import is_npi
 from pagw.domain.fhir.outcomes import Issue, build_error, build_warning
@@ -40,19 +39,11 @@ def check_claim(graph: Graph, claim: Entry, *, inquiry: bool = False) -> Iterato
         yield build_error(
             "invalid", f"{path}.status: expected `active`, also for a cancellation.", f"{path}.status"
         )
-    if not inquiry and next(iterate_identifiers(claim.resource), None) is None:
-        yield build_warning(
-            "required",
-            f"{path}.identifier: without an identifier, the claim is hard to find later.",
-            f"{path}.identifier",
-        )
     yield from _check_payer(graph, claim)
     yield from _check_provider(graph, claim)
     yield from _check_member(graph, claim)
-    if not inquiry and not get_objects(claim.resource, "item"):
-        yield build_error("required", f"{path}.item: a request needs at least one item.", f"{path}.item")
     yield from check_sequences(get_objects(claim.resource, "item"), f"{path}.item", "sequence")
-    yield from _check_numbering(claim)
+    yield from _check_numbering(claim, is_example=inquiry)
     yield from _check_items(claim)
     yield from _check_modifiers(claim)
 
@@ -127,8 +118,12 @@ def _find_beneficiary(graph: Graph, coverage: tuple[Any, Entry]) -> int | None:
     return found[1].index if found is not None else None
 
 
-def _check_numbering(claim: Entry) -> Iterator[Issue]:
-    """Check that sequences are positive and unique in their list, and that items name existing sequences."""
+def _check_numbering(claim: Entry, *, is_example: bool) -> Iterator[Issue]:
+    """Check that sequences are positive and unique in their list, and that items name existing sequences.
+
+    The Claim of an inquiry is an example of a search, so what its items name may be left out: a warning.
+    """
+    build_missing = build_warning if is_example else build_error
     for name, named_by in _NUMBERED_LISTS.items():
         numbers: set[Any] = set()
         for place, each in enumerate(get_objects(claim.resource, name)):
@@ -142,7 +137,7 @@ def _check_numbering(claim: Entry) -> Iterator[Issue]:
         for place, item in enumerate(get_objects(claim.resource, "item") if named_by else []):
             path = f"{claim.path}.item[{place}].{named_by}"
             if not numbers.issuperset(_get_integers(item.get(str(named_by)))):
-                yield build_error("not-found", f"{path}: no {name} has this sequence.", path)
+                yield build_missing("not-found", f"{path}: no {name} has this sequence.", path)
 
 
 def _get_integers(value: Any) -> list[Any]:
@@ -151,7 +146,7 @@ def _get_integers(value: Any) -> list[Any]:
 
 
 def _check_items(claim: Entry) -> Iterator[Issue]:
-    """Warn about an item without a service code. Report a quantity without value or unit."""
+    """Warn about an item without a service code, and about a quantity without value or unit."""
     for place, item in enumerate(get_objects(claim.resource, "item")):
         path = f"{claim.path}.item[{place}]"
         if get_first_code(item.get("productOrService"))[1] is None:
@@ -162,7 +157,7 @@ def _check_items(claim: Entry) -> Iterator[Issue]:
             "value" in quantity and ("unit" in quantity or "code" in quantity)
         ):
             where = f"{path}.quantity"
-            yield build_error("invariant", f"{where}: a quantity needs a value, and a unit or a code.", where)
+            yield build_warning("invariant", f"{where}: a quantity needs a value and a unit.", where)
 
 
 def _check_modifiers(claim: Entry) -> Iterator[Issue]:

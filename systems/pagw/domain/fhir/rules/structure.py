@@ -29,11 +29,6 @@ _DEFAULT_ERROR: Final[tuple[Code, str]] = (
     "invalid value: its type or format does not match FHIR R4",
 )
 
-_COMMON_RESOURCES: Final = (
-    "Bundle Claim ClaimResponse Coverage DocumentReference Organization Patient Practitioner "
-    "PractitionerRole ServiceRequest Subscription"
-).split()
-
 
 def check_structure(resource: Mapping[str, Any], path: str) -> list[Issue]:
     """Return every structure error of one resource. `path` is its location, for example
@@ -70,12 +65,6 @@ def _validate(model: type[BaseModel], resource: Mapping[str, Any], path: str) ->
         ]
     coerced = [] if _is_unchanged(read, resource) else _find_coerced(read, resource, path)
     return [*coerced, *(_find_empty_elements(resource, path) if _has_empty_elements(resource) else ())]
-
-
-def load_models() -> None:
-    """Load the models of common resources, so that the first request does not wait for them."""
-    for kind in _COMMON_RESOURCES:
-        check_structure({"resourceType": kind}, kind)
 
 
 @cache

@@ -8,13 +8,14 @@ from typing import Any, Final
 from pagw.domain.fhir.outcomes import Issue, build_error, build_warning
 from pagw.domain.fhir.references import Entry, Graph, find_extension, get_first_code, get_objects
 from pagw.domain.fhir.urls import CANCEL, CERTIFICATION_TYPE, INFO_CANCELLED, INFO_CHANGED
+from pagw.domain.profiles import LATEST, GuideVersion
 
 CHANGES: Final = frozenset({"added", "changed"})
 # Extensions that flag a change are not part of the compared content.
 _CHANGE_EXTENSIONS: Final = frozenset({INFO_CHANGED, INFO_CANCELLED, CERTIFICATION_TYPE})
 
 
-def check_update(graph: Graph, claim: Entry) -> Iterator[Issue]:
+def check_update(graph: Graph, claim: Entry, version: GuideVersion = LATEST) -> Iterator[Issue]:
     """Check the rules of `Claim.related`. A Claim without it that cancels nothing has no issues."""
     path = claim.path
     related = get_objects(claim.resource, "related")
@@ -27,7 +28,7 @@ def check_update(graph: Graph, claim: Entry) -> Iterator[Issue]:
             "not-supported", f"{path}.related: a claim can update only one other claim.", f"{path}.related"
         )
     else:
-        yield from _check_prior(graph, claim, related[0].get("claim"))
+        yield from _check_prior(graph, claim, related[0].get("claim"), version)
     for name in ("item", "supportingInfo"):
         for place, each in enumerate(get_objects(claim.resource, name)):
             yield from _check_flags(each, f"{path}.{name}[{place}]", is_item=name == "item")
@@ -67,15 +68,18 @@ def get_change(element: Mapping[str, Any]) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _check_prior(graph: Graph, claim: Entry, reference: Any) -> Iterator[Issue]:
-    """Check the reference to the updated claim, and the kept entries if that claim is in the Bundle."""
+def _check_prior(graph: Graph, claim: Entry, reference: Any, version: GuideVersion) -> Iterator[Issue]:
+    """Check the reference to the updated claim, and the kept entries if that claim is in the Bundle.
+
+    A Bundle of PAS 2.0.1 has one Claim only, so that it cannot include the updated one.
+    """
     path = f"{claim.path}.related[0].claim"
     prior = find_prior_claim(graph, claim)
     if prior is not None:
         yield from _check_kept_entries(claim, prior)
     elif not isinstance(reference, dict) or not ("reference" in reference or "identifier" in reference):
         yield build_error("required", f"{path}: an update must name the claim that it updates.", path)
-    elif "reference" in reference:
+    elif "reference" in reference and version != "2.0.1":
         yield build_error("not-found", f"{path}: include the updated claim in the Bundle.", path)
     else:
         yield build_warning(

@@ -24,6 +24,7 @@ from pagw.domain.fhir.outcomes import select_errors
 from pagw.domain.fhir.parser import parse_bundle
 from pagw.domain.fhir.rules.pas_rules import check_response
 from pagw.domain.fhir.rules.structure import check_structure
+from pagw.domain.profiles import GuideVersion
 from tests.systems.pagw.acceptance.gateway import Gateway, expect_outcome, make_unique, register
 
 PENDED, DENIED = "70551", "15820"
@@ -63,7 +64,9 @@ def test_claim_is_answered_with_the_payers_decision(gateway: Gateway, code: str,
     bundle = build_request_bundle(reference=make_unique("F"), items=[code])
     answer = gateway.submit_claim(bundle)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/fhir+json")
-    assert select_errors(check_response(answer.json(), bundle)) == []
+    # PAS 2.2.1 has no outcome `queued`, which a pended response has.
+    version: GuideVersion = "2.0.1" if action == "A4" else "2.2.1"
+    assert select_errors(check_response(answer.json(), bundle, version)) == []
     assert get_review_actions(answer.json()) == {action}
     assert [each for each in gateway.read_audit("PHI_READ") if each[0] == answer.headers["x-pagw-id"]] == [
         (answer.headers["x-pagw-id"], "acme-client", "ClaimResponse", {})
@@ -78,7 +81,7 @@ def test_undecided_claim_is_answered_as_pended(idle_gateway: Gateway) -> None:
     assert get_first_resource(answer.json())["outcome"] == "queued" and get_review_actions(answer.json()) == {
         "A4"
     }
-    assert select_errors(check_response(answer.json(), bundle)) == []
+    assert select_errors(check_response(answer.json(), bundle, "2.0.1")) == []
     assert again.headers["x-pagw-id"] == answer.headers["x-pagw-id"]
     assert again.headers["idempotency-replayed"] == "true"
     changed = {**bundle, "timestamp": "2026-03-03T10:00:00Z"}
@@ -136,7 +139,7 @@ def test_inquiry_finds_only_what_the_caller_may_see(gateway: Gateway) -> None:
     assert inquire("zenith", **right, claim_reference=reference) == []
     assert len(gateway.read_audit("PHI_READ")) == reads + 3
     nobodys = {**build_inquiry_bundle(), "entry": build_inquiry_bundle()["entry"][1:]}
-    expect_outcome(gateway.post("/fhir/Claim/$inquire", nobodys), 422, "invariant")
+    expect_outcome(gateway.post("/fhir/Claim/$inquire", nobodys), 422, "required")
 
 
 def test_inquiry_finds_a_request_just_accepted(idle_gateway: Gateway) -> None:
@@ -234,6 +237,15 @@ def test_refuses_unsupported_subscriptions_and_reports_refused_handshakes(idle_g
     assert made["status"] == "error" and made["error"]
 
 
+def load_as_2_0_1(name: str) -> dict[str, Any]:
+    """Load a Bundle of PAS 1.1 as one of 2.0.1: it says so, and its items have a category."""
+    bundle = parse_bundle((FIXTURES / f"{name}.json").read_bytes())
+    bundle["meta"]["profile"] = [f"{each}|2.0.1" for each in bundle["meta"]["profile"]]
+    for item in bundle["entry"][0]["resource"].get("item", ()):
+        item.setdefault("category", {"text": "Consultation"})
+    return bundle
+
+
 @with_fixtures
 @pytest.mark.parametrize(
     "name",
@@ -244,13 +256,13 @@ def test_refuses_unsupported_subscriptions_and_reports_refused_handshakes(idle_g
     ],
 )
 def test_answers_a_conformant_bundle(gateway: Gateway, name: str) -> None:
-    body = (FIXTURES / f"{name}.json").read_bytes()
-    bundle = parse_bundle(body)
+    bundle = load_as_2_0_1(name)
+    body = json.dumps(bundle).encode()
     claim = parse_claim(bundle)
     gateway.run(register(gateway.stores, gateway.services.payer_url, claim.payer_id, claim.provider_npi))
     answer = gateway.post("/fhir/Claim/$submit", body, "fixtures", {"x-idempotency-key": name})
     assert answer.status_code == 200, answer.text
-    assert select_errors(check_response(answer.json(), bundle)) == []
+    assert select_errors(check_response(answer.json(), bundle, "2.0.1")) == []
 
 
 @with_fixtures
@@ -268,6 +280,6 @@ def test_refuses_a_non_conformant_bundle(idle_gateway: Gateway, name: str) -> No
 
 @with_fixtures
 def test_answers_the_conformant_inquiry(gateway: Gateway) -> None:
-    body = (FIXTURES / "conformant_pas_inquire_bundle_v110.json").read_bytes()
+    body = json.dumps(load_as_2_0_1("conformant_pas_inquire_bundle_v110")).encode()
     response = gateway.post("/fhir/Claim/$inquire", body, "fixtures")
     assert (response.status_code, response.json()["resourceType"]) == (200, "Parameters")

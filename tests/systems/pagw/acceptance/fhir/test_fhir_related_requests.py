@@ -101,11 +101,13 @@ def test_cancellation_reaches_the_update_if_both_have_the_same_identifier(gatewa
     assert replaced == second != pagw_id
 
 
-def test_refuses_a_bundle_without_identifier_unless_a_key_is_given(idle_gateway: Gateway) -> None:
+def test_refuses_a_bundle_without_identifier_even_with_a_key(idle_gateway: Gateway) -> None:
     before = idle_gateway.count_stored()
     nameless = build_request_bundle(reference=make_unique("F"))
     del nameless["identifier"]
     outcome = expect_outcome(idle_gateway.submit_claim(nameless), 400, "required")
     assert "X-Idempotency-Key" in outcome["issue"][0]["diagnostics"]
+    answer = idle_gateway.submit_claim(nameless, **{"x-idempotency-key": make_unique("key")})
+    outcome = expect_outcome(answer, 422, "required")
+    assert outcome["issue"][0]["expression"] == ["Bundle.identifier"]
     assert idle_gateway.count_stored() == before
-    assert idle_gateway.submit_claim(nameless, **{"x-idempotency-key": make_unique("key")}).status_code == 200

@@ -191,5 +191,6 @@ async def test_registries_accept_valid_entries_and_refuse_invalid_ones() -> None
 
 
 def test_every_command_runs_as_the_operator_and_is_documented() -> None:
-    assert all(each.component == "operator" for each in commands.COMMANDS.values())
+    with_stores = [each for each in commands.COMMANDS.values() if each.needs_stores]
+    assert with_stores and all(each.component == "operator" for each in with_stores)
     assert all(each.function.__doc__ for each in commands.COMMANDS.values())

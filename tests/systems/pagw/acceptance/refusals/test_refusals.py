@@ -87,7 +87,7 @@ BAD_BODIES: dict[str, tuple[Callable[[], bytes], int, str]] = {
     "an NPI with a wrong digit": (
         lambda: json.dumps(build_request_bundle(reference=make_unique("X"), npi="1234567890")).encode(),
         422,
-        "business-rule",
+        "invariant",
     ),
     "a program as an attachment": (
         lambda: build_with_attachment(b"MZ\x90\x00" + b"\x00" * 100),

@@ -21,13 +21,14 @@ from pagw.domain.fhir.rules.pas_rules import check_inquiry, check_request, check
 from pagw.domain.fhir.rules.structure import check_structure
 from pagw.domain.fhir.urls import AUTHORIZATION_NUMBER
 from tests.cases import all_cases
+from tests.systems.pagw.unit.fhir.notable import select_notable
 
 REQUEST = build_request_bundle(reference="R-1")
 CLAIM = parse_claim(REQUEST)
 
 
 def test_accepts_an_inquiry_without_items_and_refuses_one_without_member() -> None:
-    assert check_inquiry(build_inquiry_bundle()) == []
+    assert select_notable(check_inquiry(build_inquiry_bundle())) == []
     nameless = build_inquiry_bundle()
     for each in nameless["entry"]:
         each["resource"].pop("identifier", None) if each["resource"]["resourceType"] == "Patient" else None
@@ -80,7 +81,7 @@ def test_response_has_one_bundle_per_claim_and_reports_withheld_ones() -> None:
     decision = Decision(outcome=Outcome.APPROVED, authorization_number="AUTH-77")
     created = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
     found = build_response_bundle(REQUEST, decision, pagw_id="PAGW-1", created=created, inquiry=True)
-    assert check_response(found, REQUEST) == []
+    assert select_notable(check_response(found, REQUEST)) == []
     withheld = [
         build_warning("suppressed", "Some authorizations are not shown. Telephone the payer for them.")
     ]

@@ -31,6 +31,7 @@ from pagw.domain.fhir.subscriptions import (
 from pagw.domain.fhir.urls import HEARTBEAT_PERIOD, TOPIC, TOPIC_CANONICAL
 from tests.cases import all_cases
 from tests.systems.pagw.unit.fhir.corruption import corrupt_copy
+from tests.systems.pagw.unit.fhir.notable import select_notable
 
 Json = dict[str, Any]
 AT = datetime(2026, 3, 2, 16, 0, tzinfo=UTC)
@@ -159,7 +160,7 @@ def get_parameters(bundle: Json) -> dict[str, Json]:
 
 def test_notification_carries_the_whole_answer_under_a_stable_id() -> None:
     first = build_notification(build_answer(), subscription_url=URL, event_number=3, at=AT, id=ID)
-    assert check_notification(first) == []
+    assert select_notable(check_notification(first)) == []
     assert first == build_notification(build_answer(), subscription_url=URL, event_number=3, at=AT, id=ID)
     values = get_parameters(first)
     assert values["type"]["valueCode"] == "event-notification" and values["topic"]["valueCanonical"] == TOPIC

@@ -20,6 +20,7 @@ from pagw.domain.fhir.outcomes import FhirRefused, select_errors
 from pagw.domain.fhir.rules.pas_rules import check_request
 from pagw.domain.fhir.urls import CANCEL, CERTIFICATION_TYPE, INFO_CANCELLED, INFO_CHANGED, LEVEL_OF_SERVICE
 from tests.cases import all_cases
+from tests.systems.pagw.unit.fhir.notable import select_notable
 
 Json = dict[str, Any]
 FORMER = build_request_bundle(items=("99213", "99214"), attachments=(SampleAttachment(),))
@@ -113,8 +114,9 @@ def test_warns_when_the_former_claim_is_only_an_identifier() -> None:
     bundle = build_cancel_bundle(FORMER, reference="R-3")
     remove_former_claim(bundle)
     get_claim(bundle)["related"][0]["claim"] = {"identifier": get_claim(FORMER)["identifier"][0]}
-    issues = check_request(bundle)
-    assert select_errors(issues) == [] and issues[0].expression == "Bundle.entry[0].resource.related[0].claim"
+    issues = select_notable(check_request(bundle))
+    assert select_errors(issues) == []
+    assert issues[0].expression == "Bundle.entry[0].resource.ofType(Claim).related[0].claim"
     assert parse_claim(bundle).related_identifier == parse_claim(FORMER).claim_identifier
 
 
