@@ -197,18 +197,26 @@ def test_a_body_is_on_the_disk_before_its_name_and_its_name_before_the_answer(
     objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch, create_only: bool
 ) -> None:
     synced: list[tuple[str, bool]] = []
-    sync = disk.sync_path
 
-    def listening(path: Path) -> None:
-        sync(path)
-        synced.append(
-            (str(path.relative_to(objects_folder.folder)), objects_folder.find_file("new/a").exists())
-        )
+    def note(what: str) -> None:
+        synced.append((what, objects_folder.find_file("new/a").exists()))
 
-    monkeypatch.setattr(file_storage, "sync_path", listening)
+    def sync_body(descriptor: int) -> None:
+        disk.sync(descriptor)
+        (staged,) = objects_folder.list_staged()
+        assert os.path.samestat(os.fstat(descriptor), staged.stat())
+        assert staged.stat().st_size > len(BODY)
+        note("the staged body")
+
+    def sync_folder(path: str | Path) -> None:
+        disk.sync_path(path)
+        note(str(Path(path).relative_to(objects_folder.folder)))
+
+    monkeypatch.setattr(file_storage, "sync", sync_body)
+    monkeypatch.setattr(file_storage, "sync_path", sync_folder)
     objects_folder.run(PutObject(BUCKET, "new/a", BODY, create_only=create_only))
-    staged, *folders = synced
-    assert staged[0].startswith(f"{BUCKET}/{STAGING_FOLDER}/") and not staged[1]
+    body, *folders = synced
+    assert body == ("the staged body", False)
     named = f"{BUCKET}/objects"
     assert folders == [(f"{named}/new", True), (named, True), (BUCKET, True), (".", True)][: len(folders)]
     assert len(folders) >= 2
@@ -226,10 +234,10 @@ def test_a_deletion_is_on_the_disk_before_the_answer(
 
 
 def test_failed_put_leaves_no_files(objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(path: Path) -> None:
+    def failing(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(file_storage, "sync_path", failing)
+    monkeypatch.setattr(file_storage, "sync", failing)
     with pytest.raises(StoreFull):
         objects_folder.run(PutObject(BUCKET, "a", BODY))
     monkeypatch.undo()

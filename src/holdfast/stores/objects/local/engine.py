@@ -60,6 +60,8 @@ class LocalObjects:
     def __init__(self, storage: FileStorage, cipher: Cipher | None, *, clock: Clock) -> None:
         self._storage, self._cipher, self._clock = storage, cipher, clock
         self._is_closed = False
+        # Definitions by bucket, with the version of the file that they were read from.
+        self._definitions: dict[str, tuple[object, BucketDefinition]] = {}
 
     async def run(self, operation: requests.Operation[R]) -> R:
         """Check one operation and run it in a thread. Raise `StoreClosed` after `close`."""
@@ -261,7 +263,13 @@ class LocalObjects:
         """
         path = f"{bucket}/{DEFINITION_FILE}"
         try:
-            return decode_definition(self._storage.get(path), path)
+            version = self._storage.get_version(path)
+            known = self._definitions.get(bucket)
+            if known is None or known[0] != version:
+                # Read after its version: a definition replaced in between is read again the next time.
+                known = version, decode_definition(self._storage.get(path), path)
+                self._definitions[bucket] = known
+            return known[1]
         except NotFound as error:
             self._storage.refuse_lost_files(bucket)
             raise NotFound(f"There is no bucket {bucket}. Create it first.") from error
