@@ -41,14 +41,11 @@ class RequestLookup:
         return hmac.new(key, text, hashlib.sha256).hexdigest()
 
     def build_writes(self, tenant: str, pagw_id: str, **values: str | None) -> list[SqlChange]:
-        """Return the writes that make a request findable. `values` maps a kind (`member`, `claim`,
+        """Return the write that makes a request findable, or none. `values` maps a kind (`member`, `claim`,
         `authorization`) to its value; empty ones are left out.
         """
-        return [
-            patterns.make_findable(tenant, kind, self.hash(tenant, kind, value), pagw_id)
-            for kind, value in values.items()
-            if value
-        ]
+        hashes = {kind: self.hash(tenant, kind, value) for kind, value in values.items() if value}
+        return [patterns.make_findable(tenant, hashes, pagw_id)] if hashes else []
 
 
 def format_claim_identifier(system: str | None, value: str) -> str:

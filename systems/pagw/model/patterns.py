@@ -8,7 +8,7 @@ tenant.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -319,16 +319,18 @@ def request_of_payer(payer_id: str, pagw_id: str) -> SqlOne[RequestRow]:
     "S10",
     "Make a request findable by a keyed hash",
     rate=PER_REQUEST,
-    example=(_TENANT, "member", "0" * 64, _ID),
+    example=(_TENANT, {"member": "0" * 64}, _ID),
 )
-def make_findable(tenant: str, kind: str, hash: str, pagw_id: str) -> SqlChange:
-    """Add a hash by which the request can be found. `kind` is member, claim or authorization."""
+def make_findable(tenant: str, hashes: Mapping[str, str], pagw_id: str) -> SqlChange:
+    """Add hashes by which the request can be found, by their kind: member, claim or authorization."""
     return pagw.change(
         """INSERT INTO pagw.request_lookup (tenant, kind, hash, pagw_id)
-           VALUES (%(tenant)s, %(kind)s, %(hash)s, %(pagw_id)s) ON CONFLICT DO NOTHING""",
+           SELECT %(tenant)s, named.kind, named.hash, %(pagw_id)s
+           FROM unnest(%(kinds)s::text[], %(hashes)s::text[]) AS named (kind, hash)
+           ON CONFLICT DO NOTHING""",
         tenant=tenant,
-        kind=kind,
-        hash=hash,
+        kinds=tuple(hashes),
+        hashes=tuple(hashes.values()),
         pagw_id=pagw_id,
     )
 

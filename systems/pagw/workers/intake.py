@@ -237,7 +237,8 @@ class Intake:
         """
         await self.stores.run(files.keep_bundle(submission.body, created, pagw_id))
         rows = self._build_rows(submission, checked, pagw_id, created)
-        if await patterns.INBOX.run_once(self.stores, SERVICE, pagw_id, *rows):
+        # Each write has a table of its own.
+        if await patterns.INBOX.run_once(self.stores, SERVICE, pagw_id, *rows, are_independent=True):
             return
         # An inbox row exists: an earlier attempt committed, or the sweeper holds the row for a moment.
         if await self.stores.run(patterns.request(submission.tenant, pagw_id)) is None:
@@ -279,8 +280,11 @@ class Intake:
                 member=claim.member_id,
                 claim=None if identifier is None else format_identifier(identifier),
             ),
-            *build_audit_writes(self.stores, self._build_event(submission, checked, pagw_id)),
-            patterns.OUTBOX.enqueue(self.stores, pagw_id, message, queue=QUEUES[FIRST_STAGE]),
+            *build_audit_writes(
+                self.stores,
+                self._build_event(submission, checked, pagw_id),
+                (message, QUEUES[FIRST_STAGE]),
+            ),
         ]
 
     def _build_event(self, submission: Submission, checked: CheckedBundle, pagw_id: str) -> AuditEvent:
