@@ -147,8 +147,9 @@ class SqlInbox(Guarantee):
         """Commit the effect and the inbox row in one transaction and return True; False if the message was
         taken before.
 
-        `are_independent` declares that no write of the effect touches the rows of another, which takes less
-        work: they may be sent as one statement. Raises `ConditionFailed` if a condition of the effect itself fails.
+        `are_independent` declares that no write of the effect touches the rows of another: they may be sent
+        as one statement, which takes less work. Raises `ConditionFailed` if a condition of the effect itself
+        fails.
         """
         try:
             writes = (self.take(consumer, message_id, stores.now()), *effect)

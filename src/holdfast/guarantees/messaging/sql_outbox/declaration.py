@@ -94,7 +94,7 @@ class SqlOutbox(BaseOutbox):
         return self.enqueue_all(stores, aggregate, (message, queue))
 
     def enqueue_all(self, stores: Stores, aggregate: str, *messages: tuple[Any, Queue[Any]]) -> SqlChange:
-        """Return the one write of several messages of an aggregate, each with its queue, as `enqueue` does."""
+        """Return the one write of several messages of an aggregate, each with its queue, like `enqueue`."""
         now = stores.now()
         built = tuple(self._build(stores, aggregate, message, queue, now) for message, queue in messages)
         return self.append(built, now)

@@ -56,6 +56,10 @@ class FileStorage(Protocol):
         """Return a value that changes with the file. Raise `NotFound` without it."""
         ...
 
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file."""
+        ...
+
     def get_start(self, path: str, size: int) -> bytes:
         """Return at most the first `size` bytes of the file. Raise `NotFound` without it."""
         ...
@@ -104,6 +108,13 @@ class MemoryFileStorage:
 
     def get_version(self, path: str) -> object:
         return self.get(path)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.get(path)
+        except NotFound:
+            return False
+        return True
 
     def get_start(self, path: str, size: int) -> bytes:
         return self.get(path)[:size]
@@ -174,6 +185,9 @@ class FolderFileStorage:
     def get(self, path: str) -> bytes:
         with map_errors(path), open(f"{self._folder}/{path}", "rb", buffering=0) as file:
             return file.read()
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(f"{self._folder}/{path}")
 
     def get_version(self, path: str) -> object:
         """Return identity, size and time of the file: a definition is replaced by another file."""
