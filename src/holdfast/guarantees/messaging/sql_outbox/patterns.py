@@ -126,6 +126,8 @@ class SqlOutboxPatterns(RelayPatterns):
         # transactions that enqueue in one aggregate, the first to commit has the smaller number and id. The
         # notification is sent with the commit, or not at all.
         """Insert messages of one aggregate with its next numbers; the commit wakes the relays."""
+        places = range(1, len(messages) + 1)
+        rows = ", ".join(f"({place}, %(queue_name_{place})s, %(body_{place})s)" for place in places)
         text = f"""
 WITH numbered AS (
     INSERT INTO {self.name}_counter AS counter (aggregate, last, used_at)
@@ -136,8 +138,7 @@ WITH numbered AS (
 INSERT INTO {self.name} (queue_name, message_body, aggregate, sequence_number, correlation_id, created_at)
 SELECT message.queue_name, message.body, %(aggregate)s, numbered.last - %(count)s + message.place,
     %(correlation_id)s, %(at)s
-FROM numbered CROSS JOIN unnest(%(queue_names)s::text[], %(bodies)s::text[])
-    WITH ORDINALITY AS message (queue_name, body, place)
+FROM numbered CROSS JOIN (VALUES {rows}) AS message (place, queue_name, body)
 ORDER BY message.place
 RETURNING pg_notify(%(channel)s, '')"""
         first = messages[0]
@@ -147,8 +148,8 @@ RETURNING pg_notify(%(channel)s, '')"""
             "correlation_id": first.correlation,
             "aggregate": first.aggregate,
             "count": len(messages),
-            "queue_names": tuple(each.queue_name for each in messages),
-            "bodies": tuple(each.body for each in messages),
+            **{f"queue_name_{place}": each.queue_name for place, each in zip(places, messages, strict=True)},
+            **{f"body_{place}": each.body for place, each in zip(places, messages, strict=True)},
         }
         return SqlChange(self._schema, text, parameters).expect_rows(len(messages))
 

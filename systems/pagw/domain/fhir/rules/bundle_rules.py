@@ -11,7 +11,6 @@ from pagw.domain.fhir.outcomes import MAX_ISSUES, Issue, build_error, build_warn
 from pagw.domain.fhir.references import (
     Entry,
     Graph,
-    find_references,
     get_objects,
     is_full_url,
     is_resource_url,
@@ -142,7 +141,7 @@ def check_duplicates(graph: Graph) -> Iterator[Issue]:
 def check_references(graph: Graph, *, excluded_paths: Collection[str] = ()) -> Iterator[Issue]:
     """Check that every reference leads to a resource of the Bundle, except at `excluded_paths`."""
     for entry in graph.entries:
-        for pointer in find_references(entry.resource, entry.path):
+        for pointer in graph.get_references(entry):
             if (
                 pointer.target is None
                 or pointer.path in excluded_paths
