@@ -47,6 +47,7 @@ from pagw.model.entities import (
 from pagw.model.lookup import RequestLookup
 from pagw.model.registries import get_payer, get_provider
 from pagw.settings import PagwSettings
+from pagw.workers.plain_keys import RecordKeys
 from pagw.workers.related_requests import RelatedRequests, format_identifier
 
 SERVICE: Final = "pasorchestrator"
@@ -54,8 +55,6 @@ FIRST_STAGE: Final = PIPELINE[0].stage
 ACCEPTED: Final = 202
 # Larger bundles are checked in a thread, so that the event loop stays responsive.
 LARGE_BYTES: Final = 200_000
-# A claimed key is busy for some milliseconds only, so a retry need not wait for the lease.
-RETRY_AFTER_S: Final = 1.0
 # A shorter member id may occur in any key by chance.
 MIN_MEMBER_CHARS: Final = 6
 
@@ -97,6 +96,7 @@ class Intake:
         self.stores, self.settings, self.lookup = stores, settings, lookup
         self._ids = UlidGenerator(stores.clock)
         self._related_requests = RelatedRequests(stores, lookup)
+        self._record_keys = RecordKeys(stores, lookup)
         # One large bundle at a time, so that large ones do not starve the other calls.
         self._large_bundles = asyncio.Semaphore(1)
         # Load the models at startup, not in the first call.
@@ -105,39 +105,46 @@ class Intake:
     async def accept(self, submission: Submission) -> Accepted:
         """Track the request, or find the one tracked earlier under the same key.
 
-        Raise `FhirRefused` or `AttachmentRefused` for an invalid bundle, `InProgress` while another call with
-        the same key is running, `IdempotencyMismatch` for another bundle under the same key.
+        Raise `FhirRefused` or `AttachmentRefused` for an invalid bundle, `IdempotencyMismatch` for another
+        bundle under the same key, and `InProgress`, with the rest of the lease, while another call with the
+        same key is running or has crashed.
         """
         bundle = await self._run_off_loop(submission.body, lambda: self._parse(submission.body))
         if submission.key is None and submission.key_from_bundle:
             submission = replace(submission, key=_require_bundle_key(bundle))
+        record_key = await self._find_record_key(submission)
         sha256 = _hash_bundle(bundle)
         try:
             checked = await self._check(submission, bundle)
         except Exception:
-            if known := await self._find_earlier(submission, sha256):
+            if known := await self._find_earlier(record_key, sha256):
                 return known
             raise
-        if submission.key is None or not self.settings.idempotency:
+        if record_key is None:
             pagw_id, at = self._mint_id(), self._get_now()
-            await self._track(submission, checked, pagw_id, at)
+            await self._track(submission, checked, pagw_id, at, None)
             return Accepted(pagw_id)
-        taken = await self._claim(self._build_record(submission, submission.key, sha256))
+        record = self._build_record(record_key, sha256)
+        taken = await patterns.SUBMISSIONS.claim(self.stores, record)
         if isinstance(taken, Completion):
             return Accepted(taken.record.pagw_id, replayed=True)
         return await self._track_claimed(submission, checked, taken)
 
     # --- repeated submissions -------------------------------------------------------------------------------
 
-    async def _find_earlier(self, submission: Submission, sha256: str) -> Accepted | None:
+    async def _find_record_key(self, submission: Submission) -> str | None:
+        """Return the key of the submission's idempotency record; None without a key."""
+        if submission.key is None or not self.settings.idempotency:
+            return None
+        return await self._record_keys.find(submission.tenant, submission.key)
+
+    async def _find_earlier(self, record_key: str | None, sha256: str) -> Accepted | None:
         """Return the earlier result for a completed key, or None. Raise `IdempotencyMismatch` for another
         bundle.
         """
-        if submission.key is None or not self.settings.idempotency:
+        if record_key is None:
             return None
-        found = await self.stores.run(
-            patterns.submission(build_idempotency_key(submission.tenant, submission.key))
-        )
+        found = await self.stores.run(patterns.submission(record_key))
         if (
             found is None
             or found.status is not OnceStatus.PROCESSED
@@ -200,24 +207,15 @@ class Intake:
 
     # --- orchestrator ---------------------------------------------------------------------------------------
 
-    def _build_record(self, submission: Submission, key: str, sha256: str) -> IdempotencyRecord:
+    def _build_record(self, record_key: str, sha256: str) -> IdempotencyRecord:
         """Build the idempotency record that claims a key for a newly minted request id."""
         ends = self._get_now() + timedelta(hours=self.settings.idempotency_hours)
         return IdempotencyRecord(
-            idempotency_key=build_idempotency_key(submission.tenant, key),
+            idempotency_key=record_key,
             pagw_id=self._mint_id(),
             payload_sha256=sha256,
             expires_at=ends,
         )
-
-    async def _claim(
-        self, record: IdempotencyRecord
-    ) -> Claim[IdempotencyRecord] | Completion[IdempotencyRecord]:
-        """Claim the key, or return an earlier call's completion. Raise `InProgress` with a short pause."""
-        try:
-            return await patterns.SUBMISSIONS.claim(self.stores, record)
-        except InProgress as running:
-            raise InProgress(running.message, retry_after_s=RETRY_AFTER_S) from running
 
     async def _track_claimed(
         self, submission: Submission, checked: CheckedBundle, claim: Claim[IdempotencyRecord]
@@ -227,7 +225,7 @@ class Intake:
         created = claim.record.created_at or self._get_now()
         async with claim.keep_renewed():
             try:
-                await self._track(submission, checked, pagw_id, created)
+                await self._track(submission, checked, pagw_id, created, claim.record.idempotency_key)
             except BaseException:
                 # Release the claim, so that a retry need not wait for the lease.
                 await asyncio.shield(claim.release())
@@ -236,13 +234,18 @@ class Intake:
         return Accepted(pagw_id)
 
     async def _track(
-        self, submission: Submission, checked: CheckedBundle, pagw_id: str, created: datetime
+        self,
+        submission: Submission,
+        checked: CheckedBundle,
+        pagw_id: str,
+        created: datetime,
+        record_key: str | None,
     ) -> None:
         """Store the bundle, then write the rows that point at it, once. Raise `InProgress` while the sweeper
         removes files of the same request.
         """
         await self.stores.run(files.keep_bundle(submission.body, created, pagw_id))
-        rows = self._build_rows(submission, checked, pagw_id, created)
+        rows = self._build_rows(submission, checked, pagw_id, created, record_key)
         # Each write has a table of its own.
         if await patterns.INBOX.run_once(self.stores, SERVICE, pagw_id, *rows, are_independent=True):
             return
@@ -251,13 +254,18 @@ class Intake:
             raise InProgress("This request is being cleaned up. Retry in a second.", retry_after_s=1.0)
 
     def _build_rows(
-        self, submission: Submission, checked: CheckedBundle, pagw_id: str, created: datetime
+        self,
+        submission: Submission,
+        checked: CheckedBundle,
+        pagw_id: str,
+        created: datetime,
+        record_key: str | None,
     ) -> list[Any]:
         """Build the writes of a tracked request: row, lookups, audit event and the first stage's message."""
         claim, tenant = checked.claim, submission.tenant
         metadata: dict[str, Any] = {}
-        if submission.key is not None and self.settings.idempotency:
-            metadata["idempotencyKey"] = build_idempotency_key(tenant, submission.key)
+        if record_key is not None:
+            metadata["idempotencyKey"] = record_key
         if submission.callback_url is not None:
             metadata["callbackUrl"] = submission.callback_url
         identifier = claim.claim_identifier
@@ -319,11 +327,6 @@ class Intake:
         return self.stores.now()
 
 
-def build_idempotency_key(tenant: str, key: str) -> str:
-    """Return `tenant:key`. Tenant names have no colon, so the result is unambiguous."""
-    return f"{tenant}:{key}"
-
-
 def derive_key(bundle: Mapping[str, Any]) -> str | None:
     """Derive a key from Bundle.identifier, hashed because it may contain PHI. Return None without one."""
     named = bundle.get("identifier")
@@ -372,7 +375,7 @@ def _validate(bundle: dict[str, Any], body: bytes) -> ParsedClaim:
 def _hash_bundle(bundle: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a parsed bundle, whatever the order of its fields.
 
-    It is the library's `fingerprint`, in a sixth of the time: the names of parsed JSON are texts. Only numbers
-    with an exponent are written in another way.
+    It is the library's `fingerprint` in a sixth of the time, because the names of parsed JSON are texts. Only
+    numbers with an exponent are written in another way.
     """
     return hashlib.sha256(msgspec.json.encode(bundle, order="sorted")).hexdigest()
