@@ -287,6 +287,8 @@ class SqlTransact(EngineOperation[None]):
     actions: tuple[SqlWrite[Any], ...] = ()
     # No write touches the rows of another, so that the engine may send all of them as one statement.
     are_independent: bool = False
+    # A repeat of the whole transaction has no further effect, so that it may be sent again.
+    is_idempotent: bool = False
 
     kind = "TRANSACTION"
 
@@ -300,9 +302,16 @@ class SqlTransact(EngineOperation[None]):
 
     def build_request(self, environment: str) -> tuple[Statement, ...]:
         built = (each.build_request(environment) for each in self.actions)
-        if not self.are_independent:
+        if not (self.are_independent or self.is_idempotent):
             return tuple(built)
-        return tuple(msgspec.structs.replace(each, is_independent=True) for each in built)
+        return tuple(
+            msgspec.structs.replace(
+                each,
+                is_independent=self.are_independent,
+                repeatable=each.repeatable or self.is_idempotent,
+            )
+            for each in built
+        )
 
     def decode_result(self, result: Any) -> None:
         return None

@@ -24,7 +24,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from holdfast.core.errors import ConditionFailed, IdempotencyMismatch, InProgress, InvalidRequest
+from holdfast.core.errors import (
+    ConditionFailed,
+    IdempotencyMismatch,
+    InProgress,
+    InvalidRequest,
+    OutcomeUnknown,
+    RetryLater,
+)
 from holdfast.guarantees.idempotency.record import encode_json
 from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns, PatternBuilder
 from holdfast.guarantees.messaging.sql_outbox.ddl import check_names
@@ -148,12 +155,21 @@ class SqlInbox(Guarantee):
         taken before.
 
         `are_independent` declares that no write of the effect touches the rows of another: they may be sent
-        as one statement, which takes less work. Raises `ConditionFailed` if a condition of the effect itself
-        fails.
+        as one statement, which takes less work and is repeated after a lost connection. Raises
+        `ConditionFailed` if a condition of the effect itself fails.
         """
         try:
             writes = (self.take(consumer, message_id, stores.now()), *effect)
-            await stores.run(SqlTransact(writes, are_independent=are_independent))
+            # Its own row makes a repeat harmless.
+            await stores.run(
+                SqlTransact(writes, are_independent=are_independent, is_idempotent=are_independent)
+            )
+        except OutcomeUnknown as unknown:
+            if not are_independent:
+                raise
+            raise RetryLater(
+                f"The outcome of message {message_id} is unknown. Retry: it is done at most once."
+            ) from unknown
         except ConditionFailed:
             if not await self.is_taken(stores, consumer, message_id):
                 raise

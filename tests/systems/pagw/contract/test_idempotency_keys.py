@@ -71,10 +71,10 @@ async def test_key_that_version_0_2_stored_as_text_is_found_and_then_removed() -
         assert kept == build_idempotency_key("acme", "other")
 
         pipeline.clock.advance(hours=47)
-        await apply_retention(pipeline.sweeper)
+        await apply_retention(pipeline.sweeper, PagwSettings())
         assert "idempotencyKey" in (await pipeline.request(pagw_id)).metadata
         pipeline.clock.advance(hours=2)
-        await apply_retention(pipeline.sweeper)
+        await apply_retention(pipeline.sweeper, PagwSettings())
         assert "idempotencyKey" not in (await pipeline.request(pagw_id)).metadata
         assert (await pipeline.request(other)).metadata["idempotencyKey"] == kept
         assert not (await accept(pipeline, bundle, NAME))[1]
