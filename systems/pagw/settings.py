@@ -24,6 +24,10 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "bundle_bytes_max": (1_000, 25_000_000, 200_000_000),
     # A request without progress for this long is stuck.
     "stuck_minutes": (1, 30, 10_000),
+    # The outbox: pagw.outbox.poll-interval-ms, batch-size and max-retries.
+    "outbox_poll_interval_ms": (100, 5_000, 600_000),
+    "outbox_batch_size": (1, 25, 1_000),
+    "outbox_max_retries": (1, 5, 100),
 }
 SWITCHES: Final[Mapping[str, bool]] = {
     # pagw.aws.dynamodb.enabled: if off, idempotency keys are neither required nor stored.
@@ -73,6 +77,9 @@ class PagwSettings:
     retention_years: int = RANGES["retention_years"][1]
     bundle_bytes_max: int = RANGES["bundle_bytes_max"][1]
     stuck_minutes: int = RANGES["stuck_minutes"][1]
+    outbox_poll_interval_ms: int = RANGES["outbox_poll_interval_ms"][1]
+    outbox_batch_size: int = RANGES["outbox_batch_size"][1]
+    outbox_max_retries: int = RANGES["outbox_max_retries"][1]
     idempotency: bool = SWITCHES["idempotency"]
     private_targets: bool = SWITCHES["private_targets"]
     jwks_url: str = TEXTS["jwks_url"]

@@ -72,7 +72,8 @@ API: Final = Component(
     "api",
     "Serves clients: submissions, inquiries, subscriptions, sessions and request status",
     uses=(
-        (patterns.submission, patterns.request, patterns.requests_of, patterns.found_by, patterns.audit_of),
+        (patterns.submission, patterns.newest_plain_key, patterns.request, patterns.requests_of),
+        (patterns.found_by, patterns.audit_of),
         (patterns.create_request, patterns.make_findable, patterns.advance, patterns.tell_answered),
         delivery_patterns.subscription,
         delivery_patterns.subscriptions_of,

@@ -37,6 +37,7 @@ from pagw.domain.fhir import urls
 from pagw.domain.statuses import Status
 from pagw.model import patterns
 from pagw.model.entities import RequestRow, Total, audit_events, notifications, pagw
+from pagw.model.lookup import RequestLookup
 from pagw.model.patterns import CALL_LEASE_S
 
 TENANT: Final = "acme"
@@ -246,7 +247,8 @@ async def _show_invalid(story: Story) -> None:
     issue = outcome["issue"][0]
     console.print(f"An NPI with a wrong check digit: {answer.status_code}, with an OperationOutcome.")
     console.print(f"  {issue['code']}: {issue['diagnostics']}", markup=False)
-    known = await story.demo.stores.run(patterns.submission(f"{TENANT}:{story.build_key('invalid')}"))
+    record_key = RequestLookup.open().build_idempotency_key(TENANT, story.build_key("invalid"))
+    known = await story.demo.stores.run(patterns.submission(record_key))
     _expect((await _count_requests(story), known), (before, None))
     console.print("Only an audit event is stored: no key, no row, no file. The key may be used again.")
 
@@ -410,7 +412,9 @@ async def _wait_until_archived(story: Story) -> None:
 
     async def is_archived() -> bool:
         requests = await demo.stores.run(patterns.requests_of(TENANT, limit=1000))
-        own = [each for each in requests if f":{story.name}-" in each.metadata.get("idempotencyKey", "")]
+        # Ids are in the order of time.
+        first = min(pagw_id for pagw_id, _ in story.requests.values())
+        own = [each for each in requests if each.pagw_id >= first]
         trails = [await demo.load_trail(TENANT, each.pagw_id) for each in own]
         return all(not each.unsent and each.archived == len(each.audit) for each in trails)
 

@@ -69,9 +69,11 @@ class KeyTemplate:
 
     template: str
     parts: tuple[tuple[str, str | None], ...] = field(default=(), init=False, repr=False)
+    _names: frozenset[str] = field(default=frozenset(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", _parse_template(self.template))
+        object.__setattr__(self, "_names", frozenset(self.fields))
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -82,7 +84,8 @@ class KeyTemplate:
         """Return the key for these field values; raise `InvalidRequest` for missing, unknown or invalid
         ones.
         """
-        if wrong := sorted(set(fields) ^ set(self.fields)):
+        if fields.keys() != self._names:
+            wrong = sorted(fields.keys() ^ self._names)
             raise InvalidRequest(
                 f"Invalid fields for a key of {self.template!r}: {', '.join(wrong)} is missing or unknown. "
                 f"Expected {', '.join(self.fields)}."

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar, Final, Generic, LiteralString, Self, TypeVar
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.core.errors import DeclarationError, InvalidRequest, ItemUnreadable
@@ -284,6 +285,10 @@ class SqlTransact(EngineOperation[None]):
     writes: ClassVar[bool] = True
 
     actions: tuple[SqlWrite[Any], ...] = ()
+    # No write touches the rows of another, so that the engine may send all of them as one statement.
+    are_independent: bool = False
+    # A repeat of the whole transaction has no further effect, so that it may be sent again.
+    is_idempotent: bool = False
 
     kind = "TRANSACTION"
 
@@ -296,7 +301,17 @@ class SqlTransact(EngineOperation[None]):
         return "+".join(dict.fromkeys(each.resource for each in self.actions))
 
     def build_request(self, environment: str) -> tuple[Statement, ...]:
-        return tuple(each.build_request(environment) for each in self.actions)
+        built = (each.build_request(environment) for each in self.actions)
+        if not (self.are_independent or self.is_idempotent):
+            return tuple(built)
+        return tuple(
+            msgspec.structs.replace(
+                each,
+                is_independent=self.are_independent,
+                repeatable=each.repeatable or self.is_idempotent,
+            )
+            for each in built
+        )
 
     def decode_result(self, result: Any) -> None:
         return None

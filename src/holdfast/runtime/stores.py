@@ -285,7 +285,7 @@ class Stores:
         meters = get_active_meters()
         if not meters and not self._observers:
             return
-        read, returned = _count_items(result)
+        read, returned = (0, 0) if result is None else _count_items(result)
         capacity = getattr(result, "capacity", None)
         usage = Usage(
             pattern=operation.metered_pattern,

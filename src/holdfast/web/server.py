@@ -62,21 +62,23 @@ def serve(
     port: int,
     on_ready: Callable[[str], None],
     on_stopping: Callable[[], Awaitable[None]] | None = None,
-    may_be_remote: bool = False,
     remote_needs: str = REMOTE_NEEDS,
     allowed_hosts: Collection[str] = (),
     allowed_origins: Collection[str] = (),
+    shares_port: bool = False,
 ) -> None:
     """Serve until a signal. `on_ready` gets the URL, with the real port if `port` is 0.
 
+    With `shares_port`, other processes may serve the same port.
+
     `on_stopping` is called before the server waits for open requests: the place to end streams.
 
-    Other machines may connect only if `may_be_remote` says that the app knows its callers; `remote_needs`
-    says what is missing for that. The server answers only for names that are its own (`core/http/hosts.py`),
-    and for `allowed_hosts`; pages of other origins than its own and `allowed_origins` may not change anything
-    or open a WebSocket.
+    Other machines may connect only if `remote_needs` is empty, because the app knows its callers; otherwise
+    it says what is missing for that. The server answers only for names that are its own
+    (`core/http/hosts.py`), and for `allowed_hosts`; pages of other origins than its own and `allowed_origins`
+    may not change anything or open a WebSocket.
     """
-    with listen(host, port, remote_needs="" if may_be_remote else remote_needs) as sockets:
+    with listen(host, port, remote_needs=remote_needs, shares_port=shares_port) as sockets:
 
         def report_start() -> None:
             freeze_gc()

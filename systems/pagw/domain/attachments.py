@@ -37,6 +37,8 @@ SAMPLED_DATA_FIELDS: Final = frozenset({"data", "origin", "period", "dimensions"
 SIGNATURE_FIELDS: Final = frozenset({"data", "when", "who"})
 SAMPLED_DATA_VALUES: Final = re.compile(r"[0-9EUL.+\- ]*")
 MAX_SIGNATURE_CHARS: Final = 65_536
+# Text without any of these has no attachment, no Binary and no other bytes. A `\\u` may hide a name.
+ATTACHMENT_TEXTS: Final = (b"ttachment", b"presentedForm", b"photo", b'"data', b"Base64", b'"Binary', b"\\u")
 # Content types that declare nothing.
 UNSPECIFIED_TYPES: Final = frozenset({"", "application/octet-stream"})
 EICAR: Final = rb"X5O!P%@AP[4\PZX54(P^)7CC)7}$" + rb"EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"
@@ -150,6 +152,11 @@ class Attachment:
 def build_attachment_key(number: int, extension: str) -> str:
     """Return the object key of an attachment, relative to the request's folder."""
     return f"attachments/attachment_{number:03d}.{extension}"
+
+
+def may_have_attachments(body: bytes) -> bool:
+    """Return False for the JSON text of a bundle in which `extract_attachments` surely finds nothing."""
+    return any(text in body for text in ATTACHMENT_TEXTS)
 
 
 def extract_attachments(bundle: Resource) -> tuple[Attachment, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from holdfast import Stores
+from holdfast import Queue, Stores
 from holdfast.core.rng import make_uuid
 from holdfast.model.sql import SqlWrite
 from pagw.model import patterns
@@ -49,9 +49,11 @@ class AuditEvent:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-def build_audit_writes(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any], ...]:
+def build_audit_writes(
+    stores: Stores, event: AuditEvent, *announced: tuple[Any, Queue[Any]]
+) -> tuple[SqlWrite[Any], ...]:
     """Return the writes of an event, its row and its outbox message, for the transaction of the change it
-    describes.
+    describes. `announced` are further messages of the event's request, each with its queue.
     """
     entry = _build_entry(event, stores.now())
     message = AuditMessage(
@@ -65,7 +67,7 @@ def build_audit_writes(stores: Stores, event: AuditEvent) -> tuple[SqlWrite[Any]
     aggregate = event.pagw_id or f"{NO_REQUEST}-{entry.event_uuid[:2]}"
     return (
         patterns.record_audit(entry),
-        patterns.OUTBOX.enqueue(stores, aggregate, message, queue=audit_events),
+        patterns.OUTBOX.enqueue_all(stores, aggregate, (message, audit_events), *announced),
     )
 
 

@@ -49,7 +49,7 @@ idempotency = Table(
 
 
 class IdempotencyRecord(OnceRecord, table=idempotency):
-    """A client's key (`tenant:key`) or a call to a payer (`tenant:pagwId#effect`).
+    """A client's key (`tenant:` and its keyed hash) or a call to a payer (`tenant:pagwId#effect`).
 
     `response_key` names the object with the answer, so that a repeated call gets the answer and not only its
     hash.
@@ -257,6 +257,10 @@ class Seconds(SqlRow):
 
 class Total(SqlRow):
     count: int
+
+
+class PlainKeyAge(SqlRow):
+    newest: datetime | None
 
 
 class PagwId(SqlRow):

@@ -46,6 +46,7 @@ def build_load(requests: int) -> Load:
             ),
             "change by an operator": Volume(1_000, distinct_keys=PAYERS),
             "look of an operator": Volume(5_000),
+            "start of a process": Volume(500),
             "legal hold": Volume(20, distinct_keys=20),
             "sweep": Volume(MONTH_S / 3600),
             "look at pended requests": Volume(MONTH_S / 300),

@@ -1,4 +1,5 @@
-"""Lookup of requests by values that must not be stored: member id, claim identifier, authorization number.
+"""Hashes of values that must not be stored: member id, claim identifier, authorization number, and the
+idempotency keys that clients choose.
 
 Rows hold a keyed hash of the value (HMAC-SHA256 with a secret key, over tenant, kind and value). A reader of
 the database can neither recover a member id nor see whether two tenants know the same member.
@@ -20,6 +21,9 @@ KEY_SECRET: Final = "pagw/lookup-key"
 MEMBER: Final = "member"
 CLAIM: Final = "claim"
 AUTHORIZATION: Final = "authorization"
+IDEMPOTENCY_KEY: Final = "idempotency-key"
+# Before the hash in the key of a record. Version 0.2 stored the client's key itself.
+HASH_MARK: Final = "hmac-"
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,25 @@ class RequestLookup:
         text = "\x1f".join((tenant, kind, value.strip())).encode()
         return hmac.new(key, text, hashlib.sha256).hexdigest()
 
+    def build_idempotency_key(self, tenant: str, key: str) -> str:
+        """Return the key of the idempotency record of a client's key: `tenant:` and a keyed hash.
+
+        A client may have put a patient's name into its key. Tenant names have no colon, so the result is
+        unambiguous.
+        """
+        return f"{tenant}:{HASH_MARK}{self.hash(tenant, IDEMPOTENCY_KEY, key)}"
+
     def build_writes(self, tenant: str, pagw_id: str, **values: str | None) -> list[SqlChange]:
-        """Return the writes that make a request findable. `values` maps a kind (`member`, `claim`,
+        """Return the write that makes a request findable, or none. `values` maps a kind (`member`, `claim`,
         `authorization`) to its value; empty ones are left out.
         """
-        return [
-            patterns.make_findable(tenant, kind, self.hash(tenant, kind, value), pagw_id)
-            for kind, value in values.items()
-            if value
-        ]
+        hashes = {kind: self.hash(tenant, kind, value) for kind, value in values.items() if value}
+        return [patterns.make_findable(tenant, hashes, pagw_id)] if hashes else []
+
+
+def build_plain_key(tenant: str, key: str) -> str:
+    """Return the key under which version 0.2 stored the record of a client's key."""
+    return f"{tenant}:{key}"
 
 
 def format_claim_identifier(system: str | None, value: str) -> str:

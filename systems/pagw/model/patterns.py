@@ -8,7 +8,7 @@ tenant.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -26,20 +26,25 @@ from pagw.model.entities import (
     NewRequest,
     PagwId,
     PayerRow,
+    PlainKeyAge,
     Provider,
     RequestRow,
     RequestUpdate,
     pagw,
 )
+from pagw.settings import PagwSettings
 
 PER_REQUEST: Final = Rate(per="request")
 PER_STAGE: Final = Rate(per="stage of a request")
 PER_QUESTION: Final = Rate(per="question")
 PER_NOTICE: Final = Rate(per="notice to a client")
 PER_OPERATOR_CHANGE: Final = Rate(per="change by an operator")
+PER_START: Final = Rate(per="start of a process")
 PER_AUDIT_EVENT: Final = Rate(per="audit event")
 
-SUBMISSION_LEASE_S: Final = 30.0
+# A call renews its claim three times in this time. A copy of it waits for this long at most: nothing shows
+# whether the call still runs or its process has crashed.
+SUBMISSION_LEASE_S: Final = 10.0
 CALL_LEASE_S: Final = 60.0
 
 _NOW: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
@@ -72,16 +77,25 @@ CALLS: Final = Once(
     lease_s=CALL_LEASE_S,
     retention_s=IDEMPOTENCY_HOURS * HOUR_S,
 )
-OUTBOX: Final = SqlOutbox(
-    pagw,
-    queues=ALL_QUEUES,
-    prefix="OB",
-    rate=PER_STAGE,
-    batch_size=25,
-    poll_s=5.0,
-    max_attempts=5,
-    retry_delay_s=5.0,
-)
+
+
+def build_outbox(settings: PagwSettings) -> SqlOutbox:
+    """Build the outbox with the document's numbers, or with those of the settings."""
+    poll_s = settings.outbox_poll_interval_ms / 1000
+    return SqlOutbox(
+        pagw,
+        queues=ALL_QUEUES,
+        prefix="OB",
+        rate=PER_STAGE,
+        batch_size=settings.outbox_batch_size,
+        poll_s=poll_s,
+        max_attempts=settings.outbox_max_retries,
+        # The document tries a failed message again at the next poll.
+        retry_delay_s=poll_s,
+    )
+
+
+OUTBOX: Final = build_outbox(PagwSettings.load())
 INBOX: Final = SqlInbox(pagw, prefix="IN", rate=PER_STAGE)
 
 NO_UPDATE: Final = RequestUpdate()
@@ -312,6 +326,19 @@ def request_of_payer(payer_id: str, pagw_id: str) -> SqlOne[RequestRow]:
     )
 
 
+@pattern("S13", "The newest request whose idempotency key is stored as text", rate=PER_START, example=(_NOW,))
+def newest_plain_key(since: datetime) -> SqlOne[PlainKeyAge]:
+    """Select when the newest request since a time was created whose row holds the client's own key, as
+    version 0.2 stored it.
+    """
+    return pagw.one(
+        PlainKeyAge,
+        """SELECT max(created_at) AS newest FROM pagw.request_tracker
+           WHERE created_at >= %(since)s AND metadata ->> 'idempotencyKey' NOT LIKE '%%:hmac-%%'""",
+        since=since,
+    )
+
+
 # --- lookup by values that must not be stored ---------------------------------------------------------------
 
 
@@ -319,16 +346,18 @@ def request_of_payer(payer_id: str, pagw_id: str) -> SqlOne[RequestRow]:
     "S10",
     "Make a request findable by a keyed hash",
     rate=PER_REQUEST,
-    example=(_TENANT, "member", "0" * 64, _ID),
+    example=(_TENANT, {"member": "0" * 64}, _ID),
 )
-def make_findable(tenant: str, kind: str, hash: str, pagw_id: str) -> SqlChange:
-    """Add a hash by which the request can be found. `kind` is member, claim or authorization."""
+def make_findable(tenant: str, hashes: Mapping[str, str], pagw_id: str) -> SqlChange:
+    """Add hashes by which the request can be found, by their kind: member, claim or authorization."""
     return pagw.change(
         """INSERT INTO pagw.request_lookup (tenant, kind, hash, pagw_id)
-           VALUES (%(tenant)s, %(kind)s, %(hash)s, %(pagw_id)s) ON CONFLICT DO NOTHING""",
+           SELECT %(tenant)s, named.kind, named.hash, %(pagw_id)s
+           FROM unnest(%(kinds)s::text[], %(hashes)s::text[]) AS named (kind, hash)
+           ON CONFLICT DO NOTHING""",
         tenant=tenant,
-        kind=kind,
-        hash=hash,
+        kinds=tuple(hashes),
+        hashes=tuple(hashes.values()),
         pagw_id=pagw_id,
     )
 

@@ -27,7 +27,7 @@ from holdfast.guarantees import Period
 from holdfast.model.objects import DeleteObject
 from holdfast.model.sql import SqlChange, SqlOne, SqlReturning, SqlRow, SqlRows
 from pagw.model.audit import NO_REQUEST, Actor, AuditEvent, build_audit_writes
-from pagw.model.entities import RETENTION_DAYS, audit_event, pagw
+from pagw.model.entities import IDEMPOTENCY_HOURS, RETENTION_DAYS, audit_event, pagw
 from pagw.ops import legal_holds
 from pagw.settings import PagwSettings
 from pagw.workers.sweeper import remove_file, remove_files
@@ -70,6 +70,10 @@ class ExpiredCounts(SqlRow):
     requests: int
     held: int
     audit_rows: int
+
+
+# The record of a key has expired by then.
+PLAIN_KEY_AGE: Final = timedelta(hours=IDEMPOTENCY_HOURS)
 
 
 @pattern("R10", "Number of expired requests and audit rows", rate=PER_RETENTION_RUN, example=(_NOW,))
@@ -137,6 +141,27 @@ def remove_requests(pagw_ids: Sequence[str]) -> SqlReturning[ExpiredRequest]:
            RETURNING {columns}""",
         pagw_ids=tuple(pagw_ids),
     )
+
+
+@pattern(
+    "R21",
+    "Remove idempotency keys that are stored as text",
+    rate=PER_RETENTION_RUN,
+    example=(_NOW, BATCH_SIZE),
+)
+def remove_plain_keys(before: datetime, count: int) -> SqlChange:
+    """Remove the clients' own keys from the rows of requests created before a time. Version 0.2 stored them;
+    their records have expired.
+    """
+    return pagw.change(
+        """UPDATE pagw.request_tracker SET metadata = metadata - 'idempotencyKey'
+           WHERE pagw_id IN (
+               SELECT pagw_id FROM pagw.request_tracker
+               WHERE created_at < %(before)s AND metadata ->> 'idempotencyKey' NOT LIKE '%%:hmac-%%'
+               LIMIT %(count)s)""",
+        before=before,
+        count=count,
+    ).idempotent()
 
 
 @pattern("R14", "Allow the removal of audit rows older than a time", rate=PER_RETENTION_RUN, example=(_NOW,))
@@ -238,6 +263,7 @@ PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
     forget,
     remove_requests,
     remove_counters,
+    remove_plain_keys,
     release_audit,
     remove_audit,
     remove_audit_file,
@@ -302,6 +328,8 @@ class _RetentionRun:
         """Remove expired requests with their files, audit rows with their files, and subscriptions, in
         batches.
         """
+        while await self.stores.run(remove_plain_keys(self.stores.now() - PLAIN_KEY_AGE, BATCH_SIZE)):
+            pass
         await self._remove_files()
         while removed := await self._remove_requests():
             self.report.requests += len(removed)

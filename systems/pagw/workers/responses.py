@@ -126,7 +126,8 @@ def build_read_event(request: RequestRow, actor: Actor, resource_type: str) -> A
     return AuditEvent(
         type="PHI_READ",
         actor=actor,
-        service=SERVICE,
+        # The API reads for its callers, a stage for itself.
+        service=actor.id if actor.type == "service" else SERVICE,
         tenant=request.tenant,
         pagw_id=request.pagw_id,
         resource_type=resource_type,

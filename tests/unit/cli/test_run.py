@@ -203,3 +203,47 @@ def test_refuses_an_unknown_component_or_a_public_address_without_a_token(
 def test_invalid_port_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("run", "harbour", "--port", "http") == 2
     assert "Invalid --port http" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux spreads connections over processes")
+def test_several_processes_answer_on_one_port_and_end_together(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "harbour", "--port", "0", "--processes", "2"],
+        cwd=tmp_path,
+        env=install_system(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        try:
+            assert parent.stdout is not None and parent.stderr is not None
+            lines = [parent.stdout.readline() for _ in range(3)]
+            *answering, ready = lines
+            urls = {line.split()[3] for line in answering}
+            [url] = urls
+            assert ready == f"Ready: 2 processes of Harbour share {url}\n"
+            assert httpx.post(f"{url}/ships/S1", params={"berth": "B1"}).status_code == 200
+            # The address, and the state of a socket that listens.
+            port = f":{int(url.rpartition(':')[2]):04X} "
+            sockets = Path("/proc/net/tcp").read_text().splitlines()
+            assert sum(port in each and " 0A " in each for each in sockets) == 2
+            for _ in range(20):
+                assert httpx.get(f"{url}/berths/B1").json() == {"ships": ["S1"]}
+            parent.send_signal(signal.SIGINT)
+            assert parent.wait(timeout=60) == 0
+            with pytest.raises(httpx.ConnectError):
+                httpx.get(url)
+        finally:
+            parent.terminate()
+
+
+def test_several_processes_refuse_a_sandbox_and_tables_in_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    install_in_process(monkeypatch, harbour=HARBOUR)
+    assert run_command("run", "harbour", "--processes", "2", "--sandbox", "tide") == 2
+    assert "exclude each other" in capsys.readouterr().err
+    monkeypatch.setenv("HOLDFAST_TABLES", "sqlite::memory:")
+    assert run_command("run", "harbour", "--processes", "2") == 1
+    assert "each would have tables of its own" in " ".join(capsys.readouterr().err.split())

@@ -129,8 +129,7 @@ def _serve_systems(
             port=port,
             on_ready=lambda url: typer.echo(_format_ready(settings, url)),
             on_stopping=app.state.console.live.close,
-            may_be_remote=not accounts.is_demo,
-            remote_needs=REMOTE_NEEDS,
+            remote_needs=REMOTE_NEEDS if accounts.is_demo else "",
             allowed_hosts=(*settings.host_names, *_list_own_hosts(settings)),
             allowed_origins=(*settings.origins, *([settings.console_url] if settings.console_url else [])),
         )

@@ -132,6 +132,7 @@ def _serve_http(systems: Sequence[System], settings: Settings, host: str, port: 
     from holdfast.mcp.http_app import PATH, build_http_app
     from holdfast.runtime import open_systems
     from holdfast.web import serve
+    from holdfast.web.server import REMOTE_NEEDS
 
     guard = _build_guard(systems, settings)
     titles = ", ".join(each.title or each.name for each in systems)
@@ -145,7 +146,7 @@ def _serve_http(systems: Sequence[System], settings: Settings, host: str, port: 
         host=host,
         port=port,
         on_ready=lambda url: typer.echo(f"{titles} answers agents at {url}{PATH} as the component agent"),
-        may_be_remote=not guard.is_open,
+        remote_needs=REMOTE_NEEDS if guard.is_open else "",
         allowed_hosts=settings.host_names,
         allowed_origins=settings.origins,
     )

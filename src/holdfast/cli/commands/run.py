@@ -19,6 +19,7 @@ import typer
 from holdfast import __version__
 from holdfast.cli.commands.serve import parse_port
 from holdfast.cli.extras import describe_missing_demo, get_engine_extras, require_extras
+from holdfast.cli.usage_error import UsageError
 from holdfast.config.settings import Settings
 from holdfast.core.disk import make_private_folder
 from holdfast.core.errors import NotFound
@@ -56,6 +57,11 @@ def run(
         ),
     ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Write the system's sample data first.")] = False,
+    processes: Annotated[
+        int,
+        typer.Option("--processes", metavar="N", min=1, help="Run this many processes on one port."),
+    ] = 1,
+    shares_port: Annotated[bool, typer.Option("--shares-port", hidden=True)] = False,
 ) -> None:
     """Run a system: its HTTP API, consumers and schedules. It creates missing tables, queues and buckets."""
     from holdfast.cli.arguments.system_names import select_systems
@@ -78,6 +84,8 @@ def run(
         component=named[0] if len(named) == 1 else None,
         clock=settings.clock,
     )
+    if processes > 1 and sandbox is not None:
+        raise UsageError("--processes and --sandbox exclude each other: a sandbox is one process.")
     if sandbox is not None:
         require_production_settings(settings, list_demo_problems("--sandbox"))
         _serve_sandbox(found, sandbox, settings, settings.api_port if port is None else port)
@@ -95,6 +103,9 @@ def run(
     )
     if serves:
         require_extras("run", "api")
+    if processes > 1:
+        _run_processes(found, settings, named, processes, host, port, sample=sample)
+        return
     from holdfast.runtime import open_stores
 
     stores = open_stores(found, settings)
@@ -102,22 +113,57 @@ def run(
         if sample:
             _write_sample(found, stores)
         if serves:
-            _serve(found, stores, workload, settings, host, settings.api_port if port is None else port)
+            number = settings.api_port if port is None else port
+            _serve(found, stores, workload, settings, host, number, shares_port=shares_port)
         else:
             asyncio.run(_work_until_signal(found, stores, workload))
     finally:
         asyncio.run(stores.close())
 
 
+def _run_processes(
+    system: System,
+    settings: Settings,
+    components: list[str],
+    processes: int,
+    host: str | None,
+    port: int | None,
+    *,
+    sample: bool,
+) -> None:
+    """Run several processes of the same components on one port."""
+    from holdfast.cli.processes.shared_port import run_on_one_port
+
+    options = [word for each in components for word in ("--component", each)]
+    options += [] if host is None else ["--host", host]
+    run_on_one_port(
+        system,
+        settings,
+        processes=processes,
+        options=options,
+        first_options=("--sample",) if sample else (),
+        host=host,
+        port=settings.api_port if port is None else port,
+    )
+
+
 # --- with an HTTP server ------------------------------------------------------------------------------------
 
 
 def _serve(
-    system: System, stores: Stores, workload: Workload, settings: Settings, host: str | None, port: int
+    system: System,
+    stores: Stores,
+    workload: Workload,
+    settings: Settings,
+    host: str | None,
+    port: int,
+    *,
+    shares_port: bool,
 ) -> None:
     """Serve the workload over HTTP and run its workers in the same process, until a signal."""
     from holdfast.cli.processes.workload import describe_worker
     from holdfast.web import serve
+    from holdfast.web.server import REMOTE_NEEDS
 
     def ready(url: str) -> None:
         title = system.title or system.name
@@ -127,6 +173,10 @@ def _serve(
         # In one write: `holdfast up` takes the first output as the sign that the process is ready.
         typer.echo("\n".join(lines))
 
+    # Health and metrics of workers need the token too.
+    is_authenticated = bool(settings.api_token) or (
+        bool(workload.routes) and all(each.has_own_authentication for each in workload.routes)
+    )
     app = build_app(
         system,
         stores,
@@ -143,11 +193,10 @@ def _serve(
         host=settings.api_host if host is None else host,
         port=port,
         on_ready=ready,
-        # Health and metrics of workers need the token too.
-        may_be_remote=bool(settings.api_token)
-        or (bool(workload.routes) and all(each.has_own_authentication for each in workload.routes)),
+        remote_needs="" if is_authenticated else REMOTE_NEEDS,
         allowed_hosts=settings.host_names,
         allowed_origins=(*settings.origins, *_list_origins(system)),
+        shares_port=shares_port,
     )
 
 

@@ -49,10 +49,15 @@ UVICORN_OPTIONS: Final[dict[str, Any]] = {
 
 
 @contextlib.contextmanager
-def listen(host: str, port: int, *, remote_needs: str) -> Iterator[list[socket.socket]]:
+def listen(
+    host: str, port: int, *, remote_needs: str, shares_port: bool = False, accepts: bool = True
+) -> Iterator[list[socket.socket]]:
     """Yield sockets that listen on every address of the host name, on one port; close them at the end.
 
-    `remote_needs` says what the user must do before other machines may connect; it is empty if that is done.
+    With `shares_port`, other processes of the same user may listen on the port too, and the kernel spreads
+    the connections. Without `accepts`, the sockets only reserve the port. `remote_needs` says what the user
+    must do before other machines may connect; it is empty if that is done.
+
     Raise `SettingsError` if an address cannot be used, or other machines can reach it and may not connect.
     """
     addresses = _resolve_addresses(host, port)
@@ -66,7 +71,12 @@ def listen(host: str, port: int, *, remote_needs: str) -> Iterator[list[socket.s
         for family, address in addresses:
             chosen = sockets[0].getsockname()[1] if sockets else port
             try:
-                bound = _bind_socket(family, (address[0], chosen, *address[2:]))
+                bound = _bind_socket(
+                    family,
+                    (address[0], chosen, *address[2:]),
+                    shares_port=shares_port,
+                    accepts=accepts,
+                )
             except OSError as error:
                 # A machine may resolve a name to an IPv6 address without supporting IPv6.
                 if sockets and error.errno in _NO_ADDRESS_ERRORS:
@@ -105,15 +115,18 @@ def _resolve_addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]
     return sorted(unique, key=lambda entry: entry[0] != socket.AF_INET)
 
 
-def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
+def _bind_socket(family: int, address: tuple[Any, ...], *, shares_port: bool, accepts: bool) -> socket.socket:
     """Return a socket that listens on the address; IPv6 sockets accept IPv6 only."""
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shares_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind(address)
-        listener.listen(_BACKLOG)
+        if accepts:
+            listener.listen(_BACKLOG)
     except BaseException:
         listener.close()
         raise

@@ -24,13 +24,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from holdfast.core.errors import ConditionFailed, IdempotencyMismatch, InProgress, InvalidRequest
+from holdfast.core.errors import (
+    ConditionFailed,
+    IdempotencyMismatch,
+    InProgress,
+    InvalidRequest,
+    OutcomeUnknown,
+    RetryLater,
+)
 from holdfast.guarantees.idempotency.record import encode_json
 from holdfast.guarantees.messaging.pattern_builder import BuiltPatterns, PatternBuilder
 from holdfast.guarantees.messaging.sql_outbox.ddl import check_names
 from holdfast.guarantees.pattern_sets import Guarantee, Patterns
 from holdfast.model.patterns import Rate
-from holdfast.model.sql import Schema, SqlChange, SqlOne, SqlOperation, SqlRow, SqlWrite
+from holdfast.model.sql import Schema, SqlChange, SqlOne, SqlOperation, SqlRow, SqlTransact, SqlWrite
 from holdfast.runtime import Stores
 from holdfast.runtime.stores import SqlSession
 
@@ -136,14 +143,33 @@ class SqlInbox(Guarantee):
         """Return whether the message was taken, and with it its effect committed."""
         return await stores.run(self.pattern_set.stored(consumer, message_id)) is not None
 
-    async def run_once(self, stores: Stores, consumer: str, message_id: str, *effect: SqlWrite[Any]) -> bool:
+    async def run_once(
+        self,
+        stores: Stores,
+        consumer: str,
+        message_id: str,
+        *effect: SqlWrite[Any],
+        are_independent: bool = False,
+    ) -> bool:
         """Commit the effect and the inbox row in one transaction and return True; False if the message was
         taken before.
 
-        Raises `ConditionFailed` if a condition of the effect itself fails.
+        `are_independent` declares that no write of the effect touches the rows of another: they may be sent
+        as one statement, which takes less work and is repeated after a lost connection. Raises
+        `ConditionFailed` if a condition of the effect itself fails.
         """
         try:
-            await stores.transact(self.take(consumer, message_id, stores.now()), *effect)
+            writes = (self.take(consumer, message_id, stores.now()), *effect)
+            # Its own row makes a repeat harmless.
+            await stores.run(
+                SqlTransact(writes, are_independent=are_independent, is_idempotent=are_independent)
+            )
+        except OutcomeUnknown as unknown:
+            if not are_independent:
+                raise
+            raise RetryLater(
+                f"The outcome of message {message_id} is unknown. Retry: it is done at most once."
+            ) from unknown
         except ConditionFailed:
             if not await self.is_taken(stores, consumer, message_id):
                 raise

@@ -462,11 +462,12 @@ class Entity(BaseModel, metaclass=EntityMeta):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with the values of `update`. Names and values are validated as in the constructor."""
-        copied = super().model_copy(deep=deep)
+        copied = super().model_copy(deep=deep) if deep or not update else self
         if not update:
             return copied
         changed = _validate(type(self), copied.__dict__ | dict(update))
-        changed.keep_unknown(copied.unknown_attributes)
+        if unknown := copied.unknown_attributes:
+            changed.keep_unknown(unknown)
         return changed
 
     @property

@@ -30,6 +30,11 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     # The exact number of affected rows; any other number rolls back and raises `ConditionFailed`.
     expected: int | None = None
     pattern: str | None = None
+    # No write of the same transaction touches the rows of another: an engine may send all of them as one
+    # statement.
+    is_independent: bool = False
+    # This statement was made of several (`stores/sql/postgres/merging.py`).
+    is_merged: bool = False
 
 
 class StatementResult(msgspec.Struct, frozen=True, kw_only=True):

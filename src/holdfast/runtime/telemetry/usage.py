@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+import msgspec
+
 from holdfast.operations.tables import ConsumedCapacity, Units
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """One request to an engine. `error` is the label of the error it raised, if any."""
 
     pattern: str | None

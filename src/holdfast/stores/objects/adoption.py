@@ -23,9 +23,10 @@ async def adopt_object(run: Callable[[Any], Awaitable[Any]], put: PutObject) -> 
     `run` is the engine's own `run`. Raise `RetryLater` if the object is deleted between put and get three
     times.
     """
+    creation = put if put.create_only else msgspec.structs.replace(put, create_only=True)
     for _ in range(MAX_ATTEMPTS):
         try:
-            info = await run(msgspec.structs.replace(put, create_only=True))
+            info = await run(creation)
             return AdoptedObject(info=info, body=put.body, is_adopted=False)
         except AlreadyExists:
             pass

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from types import TracebackType
 from typing import Final, NamedTuple
 
@@ -28,6 +29,8 @@ from holdfast.stores.sqlite.commit_record import read_holder
 
 LOCK_SUFFIX: Final = "-turn"
 QUEUE_SUFFIX: Final = "-next"
+# The pauses between attempts before a thread waits; another process holds the lock for one commit.
+BRIEF_PAUSES_S: Final = (0.0005, 0.001, 0.002, 0.004)
 
 
 class WriteLock:
@@ -44,7 +47,7 @@ class WriteLock:
 
     def __enter__(self) -> None:
         """Acquire the lock. Raise `StoreBusy` after `wait_s_max`."""
-        if not (self._try_acquire() or self._wait_to_acquire()):
+        if not (self._try_acquire() or self._retry_briefly() or self._wait_to_acquire()):
             raise StoreBusy(
                 f"No write lock of {self._path} within {self._wait_s_max:g} s: "
                 f"{describe_holder(self._path)}. Retry; if this persists, continue or end that process."
@@ -86,6 +89,17 @@ class WriteLock:
             return False
         unlock(self._queue_file)
         return True
+
+    def _retry_briefly(self) -> bool:
+        """Try again for about as long as a commit takes: a thread that waits costs more than a few attempts.
+
+        The queue lock is kept between the attempts, once this process has it.
+        """
+        for pause_s in BRIEF_PAUSES_S:
+            time.sleep(pause_s)
+            if self._try_acquire():
+                return True
+        return False
 
     def _wait_to_acquire(self) -> bool:
         """Wait for the lock and return whether it was acquired.

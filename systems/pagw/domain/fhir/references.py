@@ -57,6 +57,7 @@ class Graph:
 
     entries: tuple[Entry, ...]
     by_url: Mapping[str, Entry] = field(repr=False)
+    _references: dict[int, list[Reference]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_bundle(cls, bundle: Mapping[str, Any]) -> Graph:
@@ -70,6 +71,13 @@ class Graph:
         for entry in entries:
             by_url.setdefault(entry.full_url, entry)
         return cls(entries, by_url)
+
+    def get_references(self, entry: Entry) -> list[Reference]:
+        """Return the references in an entry's resource. The resource is read once."""
+        found = self._references.get(entry.index)
+        if found is None:
+            found = self._references[entry.index] = find_references(entry.resource, entry.path)
+        return found
 
     def get_first(self) -> Entry | None:
         """Return the Bundle's first entry, or None if that has no resource."""
@@ -109,7 +117,7 @@ class Graph:
         waiting = [start]
         while waiting:
             entry = waiting.pop(0)
-            for pointer in find_references(entry.resource, entry.path):
+            for pointer in self.get_references(entry):
                 if pointer.target is None or pointer.path in excluded_paths:
                     continue
                 target = self.find(pointer.target, entry)

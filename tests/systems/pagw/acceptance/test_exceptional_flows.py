@@ -30,11 +30,11 @@ from pagw.ops.annual_report import build_annual_report
 from pagw.ops.registry import register_payer
 from pagw.settings import PagwSettings
 from pagw.workers import payer_polling
-from pagw.workers.intake import build_idempotency_key
 from pagw.workers.stages.notifier import INACTIVE_REASON, Notifier
 from pagw.workers.stages.subscription_handler import SubscriptionHandler
 from pagw.workers.webhook_sender import WebhookSender, restore_announced_state
 from tests.systems.pagw.contract.pipeline import Pipeline, run_scenario
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 ANN = Actor("user", "ann")
 # In UTC both fall into years that Python's datetime does not have.

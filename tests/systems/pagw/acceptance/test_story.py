@@ -23,18 +23,21 @@ from holdfast_demo.pagw import story
 from holdfast_demo.pagw.demo import DEMO
 from holdfast_demo.pagw.demo_processes import DemoProcesses, open_demo
 from holdfast_demo.pagw.request_trail import RequestTrail, load_trail
+from holdfast_demo.pagw.sandbox import build_variables
+from pagw.domain.fhir.claims import parse_claim
 from pagw.model import files, patterns
 from pagw.model.entities import RequestRow, pagw
 from pagw.system import SYSTEM
 from tests.postgres import create_database
 from tests.systems.pagw.documented_order import STAGES, STATUSES_AFTER_THE_PAYER, STATUSES_BEFORE_THE_PAYER
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 TENANT = story.TENANT
 
 
 @dataclass
 class StoryRun:
-    """One finished run: what the external services saw, and the trails of its requests by idempotency key."""
+    """One finished run: what the external services saw, and the trails of its requests by their keys."""
 
     text: str
     payer: Counter[str]
@@ -68,8 +71,12 @@ class StoryRuns:
             kept = await stores.run(files.response(denied.created_at, denied.pagw_id))
             self.denial = json.loads(kept.body)["entry"][0]["resource"]
             self.refusals = await _list_refusals(stores)
-            key = self.runs[1].get_trail("denied").keys[0].idempotency_key.replace("-denied", "-invalid")
-            self.invalid = await stores.run(patterns.submission(key))
+            [denied_key] = [each for each in self.runs[1].trails if each.endswith("-denied")]
+            secrets = build_variables({"payer": ""}, "http://127.0.0.1:9")
+            for name, is_known in (("-denied", True), ("-invalid", False)):
+                key = build_idempotency_key(TENANT, denied_key.replace("-denied", name), secrets)
+                self.invalid = await stores.run(patterns.submission(key))
+                assert (self.invalid is not None) == is_known
 
     def _list_known_ids(self) -> set[str]:
         return {each.request.pagw_id for run in self.runs for each in run.trails.values()}
@@ -83,13 +90,17 @@ async def _run_once(stores: Stores, folder: Path, watch: Any, known: set[str]) -
     (stage,) = watch.demos[-1:]
     assert isinstance(stage, DemoProcesses)
     requests: tuple[RequestRow, ...] = await stores.run(patterns.requests_of(TENANT, limit=1000))
-    own = [
-        each
-        for each in requests
-        if ":story-" in each.metadata.get("idempotencyKey", "") and each.pagw_id not in known
-    ]
-    trails = {each.metadata["idempotencyKey"]: await load_trail(stores, TENANT, each.pagw_id) for each in own}
+    named = {await _read_name(stores, each): each for each in requests if each.pagw_id not in known}
+    own = {name: each for name, each in named.items() if name.startswith("story-")}
+    trails = {name: await load_trail(stores, TENANT, each.pagw_id) for name, each in own.items()}
     return StoryRun(said.getvalue(), stage.count_authorizations(), stage.client.received, trails)
+
+
+async def _read_name(stores: Stores, request: RequestRow) -> str:
+    """Return the identifier of a request's claim, which is the story's key in capitals."""
+    stored = await stores.run(files.bundle(request.created_at, request.pagw_id))
+    identifier = parse_claim(json.loads(stored.body)).claim_identifier
+    return "" if identifier is None else identifier.value.lower()
 
 
 async def _list_refusals(stores: Stores) -> list[dict[str, Any]]:

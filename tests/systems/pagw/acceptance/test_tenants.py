@@ -16,9 +16,9 @@ from holdfast_demo.pagw.sample.bundles import (
     build_request_bundle,
 )
 from pagw.model.patterns import submission
-from pagw.workers.intake import build_idempotency_key
 from tests.systems.pagw.acceptance.fhir.test_fhir import build_subscription
 from tests.systems.pagw.acceptance.gateway import Gateway, expect_outcome, make_unique
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 UNKNOWN = {
     "pagw_id": "PAGW-01M7GRWRH1WBM590HYW6A9ZSQZ",

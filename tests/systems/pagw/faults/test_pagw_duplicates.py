@@ -15,6 +15,7 @@ import pytest
 
 from holdfast_demo.pagw.sample.bundles import build_request_bundle
 from holdfast_demo.pagw.sandbox.payer_rules import DENIED
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 from .pagw_processes import PagwProcesses
 
@@ -82,8 +83,9 @@ def _check_copies(processes: PagwProcesses, key: str, answers: list[httpx2.Respo
         if each.status_code == 409:
             assert int(each.headers["retry-after"]) > 0
             assert each.json()["issue"][0]["code"] == "duplicate"
+    record_key = build_idempotency_key("acme", key, processes.variables)
     [row] = processes.query(
-        f"SELECT * FROM pagw.request_tracker WHERE metadata->>'idempotencyKey' = 'acme:{key}'"
+        f"SELECT * FROM pagw.request_tracker WHERE metadata->>'idempotencyKey' = '{record_key}'"
     )
     assert row["pagw_id"] == id
     sent = processes.query(

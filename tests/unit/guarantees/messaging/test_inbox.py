@@ -196,3 +196,13 @@ def test_rejects_an_invalid_name(name: str) -> None:
         SqlInbox(SHOP, prefix="IN", rate=Rate("message"), table=name)
     with pytest.raises(DeclarationError, match="Invalid table name"):
         inbox_ddl("shop", name)
+
+
+async def test_independent_effect_is_done_once_and_repeated_after_a_lost_answer(stores: Stores) -> None:
+    for is_first in (True, False):
+        done = await INBOX.run_once(stores, "biller", "m-9", effect("o-1", 1), are_independent=True)
+        assert done == is_first
+    assert await count(stores) == 1
+    with pytest.raises(ConditionFailed):
+        await INBOX.run_once(stores, "biller", "m-10", change("o-1", 7), are_independent=True)
+    assert not await INBOX.is_taken(stores, "biller", "m-10")

@@ -20,6 +20,7 @@ from holdfast.core.errors import (
 from holdfast.guarantees import SqlOutbox, outbox_ddl
 from holdfast.guarantees.messaging.relay import RelayReport
 from holdfast.model.queues import MAX_BATCH
+from holdfast.model.sql import SqlChange
 from holdfast.operations.queues import SendMessages
 from holdfast.runtime.sql_checks import check_statements
 from tests.unit.guarantees.messaging.order_outbox import ManualClock, OrderChanged, receive_all, watch_queues
@@ -387,3 +388,14 @@ def test_rejects_an_invalid_outbox(declared: dict[str, Any], why: str) -> None:
 def test_rejects_invalid_names_in_statements() -> None:
     with pytest.raises(DeclarationError, match="Invalid table name"):
         outbox_ddl("shop", "outbox; drop table x")
+
+
+async def test_messages_of_one_write_get_the_next_numbers_in_their_order(stores: Stores) -> None:
+    def build(*versions: int) -> SqlChange:
+        messages = [(OrderChanged(order_id="o-1", version=each), changes) for each in versions]
+        return OUTBOX.enqueue_all(stores, "o-1", *messages)
+
+    await stores.transact(build(1, 2, 3))
+    await stores.transact(build(4, 5))
+    assert (await OUTBOX.send_unsent(stores)).sent == 5
+    assert [each.message.version for each in await receive_all(stores, changes)] == [1, 2, 3, 4, 5]

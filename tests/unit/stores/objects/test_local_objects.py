@@ -15,7 +15,15 @@ from typing import TypeVar
 import pytest
 
 from holdfast.core import disk
-from holdfast.core.errors import NotFound, ObjectDamaged, ObjectHeld, SettingsError, StoreFileError, StoreFull
+from holdfast.core.errors import (
+    AlreadyExists,
+    NotFound,
+    ObjectDamaged,
+    ObjectHeld,
+    SettingsError,
+    StoreFileError,
+    StoreFull,
+)
 from holdfast.operations.objects import (
     BucketDefinition,
     CreateBucket,
@@ -39,8 +47,12 @@ from holdfast.stores.objects.local.paths import (
     LOCK_FILE,
     OBJECTS_FOLDER,
     STAGING_FOLDER,
+    parse_key,
+    to_folders,
+    to_former_path,
     to_path,
 )
+from holdfast.stores.objects.local.verification import verify_objects
 
 R = TypeVar("R")
 
@@ -197,18 +209,26 @@ def test_a_body_is_on_the_disk_before_its_name_and_its_name_before_the_answer(
     objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch, create_only: bool
 ) -> None:
     synced: list[tuple[str, bool]] = []
-    sync = disk.sync_path
 
-    def listening(path: Path) -> None:
-        sync(path)
-        synced.append(
-            (str(path.relative_to(objects_folder.folder)), objects_folder.find_file("new/a").exists())
-        )
+    def note(what: str) -> None:
+        synced.append((what, objects_folder.find_file("new/a").exists()))
 
-    monkeypatch.setattr(file_storage, "sync_path", listening)
+    def sync_body(descriptor: int) -> None:
+        disk.sync(descriptor)
+        (staged,) = objects_folder.list_staged()
+        assert os.path.samestat(os.fstat(descriptor), staged.stat())
+        assert staged.stat().st_size > len(BODY)
+        note("the staged body")
+
+    def sync_folder(path: str | Path) -> None:
+        disk.sync_path(path)
+        note(str(Path(path).relative_to(objects_folder.folder)))
+
+    monkeypatch.setattr(file_storage, "sync", sync_body)
+    monkeypatch.setattr(file_storage, "sync_path", sync_folder)
     objects_folder.run(PutObject(BUCKET, "new/a", BODY, create_only=create_only))
-    staged, *folders = synced
-    assert staged[0].startswith(f"{BUCKET}/{STAGING_FOLDER}/") and not staged[1]
+    body, *folders = synced
+    assert body == ("the staged body", False)
     named = f"{BUCKET}/objects"
     assert folders == [(f"{named}/new", True), (named, True), (BUCKET, True), (".", True)][: len(folders)]
     assert len(folders) >= 2
@@ -226,10 +246,10 @@ def test_a_deletion_is_on_the_disk_before_the_answer(
 
 
 def test_failed_put_leaves_no_files(objects_folder: ObjectsFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(path: Path) -> None:
+    def failing(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(file_storage, "sync_path", failing)
+    monkeypatch.setattr(file_storage, "sync", failing)
     with pytest.raises(StoreFull):
         objects_folder.run(PutObject(BUCKET, "a", BODY))
     monkeypatch.undo()
@@ -427,3 +447,62 @@ def test_definition_of_an_older_version_has_no_checksum(objects_folder: ObjectsF
     path.write_text(json.dumps(fields))
 
     assert objects_folder.run(DescribeBucket(BUCKET)) == expected
+
+
+# --- objects of earlier versions ----------------------------------------------------------------------------
+
+
+DEEP_KEY = "202611/r-1/request/original.json"
+
+
+def put_as_earlier_version(objects_folder: ObjectsFolder, key: str, body: bytes) -> Path:
+    """Put an object and move its file to where versions before 0.3 stored it."""
+    objects_folder.run(PutObject(BUCKET, key, body))
+    former = to_former_path(BUCKET, key)
+    assert former is not None
+    target = objects_folder.folder / former
+    target.parent.mkdir(parents=True)
+    objects_folder.find_file(key).rename(target)
+    return target
+
+
+def test_object_of_an_earlier_version_is_read_listed_and_not_created_again(
+    objects_folder: ObjectsFolder,
+) -> None:
+    put_as_earlier_version(objects_folder, DEEP_KEY, BODY)
+    new = "202611/r-1/response/answer.json"
+    objects_folder.run(PutObject(BUCKET, new, BODY))
+    assert objects_folder.run(GetObject(BUCKET, DEEP_KEY)).body == BODY
+    for prefix in ("", "2026", "202611/", "202611/r-1/", "202611/r-1/re"):
+        listed = objects_folder.run(ListObjects(BUCKET, prefix=prefix)).objects
+        assert [each.key for each in listed] == [DEEP_KEY, new], prefix
+    with pytest.raises(AlreadyExists):
+        objects_folder.run(PutObject(BUCKET, DEEP_KEY, b"another", create_only=True))
+    assert verify_objects(objects_folder.folder, None, lambda *_: None).counts == {BUCKET: 2}
+
+
+def test_object_of_an_earlier_version_is_replaced_and_deleted_in_its_place(
+    objects_folder: ObjectsFolder,
+) -> None:
+    former = put_as_earlier_version(objects_folder, DEEP_KEY, BODY)
+    objects_folder.run(PutObject(BUCKET, DEEP_KEY, b"another", create_only=False))
+    assert former.exists() and not objects_folder.find_file(DEEP_KEY).exists()
+    assert objects_folder.run(GetObject(BUCKET, DEEP_KEY)).body == b"another"
+    objects_folder.run(DeleteObject(BUCKET, DEEP_KEY))
+    with pytest.raises(NotFound):
+        objects_folder.run(GetObject(BUCKET, DEEP_KEY))
+    assert not former.exists()
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["a", "a/b", "a/b/c", "a=b/c/d", "a/=/ä b", "a//c", "/b/c", "a/b/c/", "x/" * 9 + "@", "a/b/" + "é/" * 90],
+)
+def test_key_is_recovered_from_its_path_and_found_by_every_prefix(key: str) -> None:
+    path = to_path(BUCKET, key)
+    assert parse_key(BUCKET, path) == key
+    assert all(len(part) <= 255 for part in path.split("/"))
+    for end in range(len(key) + 1):
+        assert any(path.startswith(f"{folder}/") for folder in to_folders(BUCKET, key[:end]))
+    former = to_former_path(BUCKET, key)
+    assert former is None or parse_key(BUCKET, former) == key

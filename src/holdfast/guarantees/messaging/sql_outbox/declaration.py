@@ -73,7 +73,7 @@ class SqlOutbox(BaseOutbox):
         self.channel = self.pattern_set.channel
 
     @property
-    def append(self) -> Pattern[[OutboxMessage, datetime], SqlChange]:
+    def append(self) -> Pattern[[Sequence[OutboxMessage], datetime], SqlChange]:
         """The pattern that enqueues."""
         return self.pattern_set.append
 
@@ -91,6 +91,18 @@ class SqlOutbox(BaseOutbox):
         blocks other messages of the aggregate: put this write last where several follow each other. A message
         that the queue would refuse is refused here, before the change is made.
         """
+        return self.enqueue_all(stores, aggregate, (message, queue))
+
+    def enqueue_all(self, stores: Stores, aggregate: str, *messages: tuple[Any, Queue[Any]]) -> SqlChange:
+        """Return the one write of several messages of an aggregate, each with its queue, like `enqueue`."""
+        now = stores.now()
+        built = tuple(self._build(stores, aggregate, message, queue, now) for message, queue in messages)
+        return self.append(built, now)
+
+    def _build(
+        self, stores: Stores, aggregate: str, message: M, queue: Queue[M], now: datetime
+    ) -> OutboxMessage:
+        """Build a message; raise `InvalidRequest` for one that its queue or this outbox refuses."""
         if queue not in self.queues:
             raise InvalidRequest(
                 f"Invalid queue {queue.name} for outbox {self.name}: it is not one of its queues. Declare it "
@@ -101,13 +113,12 @@ class SqlOutbox(BaseOutbox):
                 f"Invalid aggregate '' in outbox {self.name}: a message needs an aggregate. Pass the id of "
                 "the thing that changed."
             )
-        now = stores.now()
         # The largest possible id: a message with any other is not larger.
         id = self.pattern_set.build_id(2**63 - 1, now)
         body = queue.build_outgoing(message).body
         new = OutboxMessage(id, queue.name, aggregate, body, get_correlation_id())
         check(SendOutboxMessages(queue, (new,)).build_request(stores.environment))
-        return self.append(new, now)
+        return new
 
     def listen(self, stores: Stores) -> AbstractAsyncContextManager[SqlNotifications]:
         """Listen for commits that enqueue messages."""

@@ -78,7 +78,7 @@ class SqlOutboxPatterns(RelayPatterns):
         self._builder = PatternBuilder(settings.prefix, self.channel, self.name, settings.rate)
         build = self._builder.build
         message = OutboxMessage("outbox-1-0", queues[0].name, _AGGREGATE, "{}", None)
-        self.append = build(1, "append", "Append a message about a change", self._append, (message, _TIME))
+        self.append = build(1, "append", "Append a message about a change", self._append, ((message,), _TIME))
         times = (_TIME, _TIME, _TIME)
         self.claim = build(2, "claim", "Claim rows to send", self._claim, (_OWNER, *times, 25))
         self.mark_sent = build(3, "sent", "Mark sent rows", self._mark_sent, (_OWNER, (1,), _TIME))
@@ -121,24 +121,37 @@ class SqlOutboxPatterns(RelayPatterns):
 
     # --- enqueue --------------------------------------------------------------------------------------------
 
-    def _append(self, message: OutboxMessage, at: datetime) -> SqlChange:
+    def _append(self, messages: Sequence[OutboxMessage], at: datetime) -> SqlChange:
         # The id is taken while the counter's row is locked, and the lock lasts until the commit: of two
         # transactions that enqueue in one aggregate, the first to commit has the smaller number and id. The
         # notification is sent with the commit, or not at all.
-        """Insert a message with its aggregate's next number; the commit wakes the relays."""
+        """Insert messages of one aggregate with its next numbers; the commit wakes the relays."""
+        places = range(1, len(messages) + 1)
+        rows = ", ".join(f"({place}, %(queue_name_{place})s, %(body_{place})s)" for place in places)
         text = f"""
 WITH numbered AS (
-    INSERT INTO {self.name}_counter AS counter (aggregate, last, used_at) VALUES (%(aggregate)s, 1, %(at)s)
-    ON CONFLICT (aggregate) DO UPDATE SET last = counter.last + 1, used_at = %(at)s
+    INSERT INTO {self.name}_counter AS counter (aggregate, last, used_at)
+    VALUES (%(aggregate)s, %(count)s, %(at)s)
+    ON CONFLICT (aggregate) DO UPDATE SET last = counter.last + %(count)s, used_at = %(at)s
     RETURNING counter.last
 )
 INSERT INTO {self.name} (queue_name, message_body, aggregate, sequence_number, correlation_id, created_at)
-SELECT %(queue_name)s, %(body)s, %(aggregate)s, numbered.last, %(correlation_id)s, %(at)s
-FROM numbered
+SELECT message.queue_name, message.body, %(aggregate)s, numbered.last - %(count)s + message.place,
+    %(correlation_id)s, %(at)s
+FROM numbered CROSS JOIN (VALUES {rows}) AS message (place, queue_name, body)
+ORDER BY message.place
 RETURNING pg_notify(%(channel)s, '')"""
-        parameters = {"at": at, "channel": self.channel, "correlation_id": message.correlation}
-        parameters |= {"queue_name": message.queue_name, "aggregate": message.aggregate, "body": message.body}
-        return SqlChange(self._schema, text, parameters).expect_rows(1)
+        first = messages[0]
+        parameters = {
+            "at": at,
+            "channel": self.channel,
+            "correlation_id": first.correlation,
+            "aggregate": first.aggregate,
+            "count": len(messages),
+            **{f"queue_name_{place}": each.queue_name for place, each in zip(places, messages, strict=True)},
+            **{f"body_{place}": each.body for place, each in zip(places, messages, strict=True)},
+        }
+        return SqlChange(self._schema, text, parameters).expect_rows(len(messages))
 
     # --- relay ----------------------------------------------------------------------------------------------
 

@@ -37,7 +37,13 @@ from holdfast.stores.objects.local import object_file
 from holdfast.stores.objects.local.bucket_file import decode_definition, encode_definition
 from holdfast.stores.objects.local.file_storage import FileStorage, FolderFileStorage, MemoryFileStorage
 from holdfast.stores.objects.local.object_file import MAX_START_BYTES, ObjectFile
-from holdfast.stores.objects.local.paths import DEFINITION_FILE, parse_key, to_folder, to_path
+from holdfast.stores.objects.local.paths import (
+    DEFINITION_FILE,
+    parse_key,
+    to_folders,
+    to_former_path,
+    to_path,
+)
 
 R = TypeVar("R")
 
@@ -60,6 +66,8 @@ class LocalObjects:
     def __init__(self, storage: FileStorage, cipher: Cipher | None, *, clock: Clock) -> None:
         self._storage, self._cipher, self._clock = storage, cipher, clock
         self._is_closed = False
+        # Definitions by bucket, with the version of the file that they were read from.
+        self._definitions: dict[str, tuple[object, BucketDefinition]] = {}
 
     async def run(self, operation: requests.Operation[R]) -> R:
         """Check one operation and run it in a thread. Raise `StoreClosed` after `close`."""
@@ -124,7 +132,10 @@ class LocalObjects:
     def _create(self, put: requests.PutObject, file: ObjectFile) -> None:
         """Write the file if the key is free; raise `AlreadyExists` otherwise."""
         try:
-            self._storage.put(to_path(put.bucket, put.key), bytes(file), create_only=True)
+            path = self._find_path(put.bucket, put.key)
+            if path == to_former_path(put.bucket, put.key):
+                raise AlreadyExists("An earlier version stored it.")
+            self._storage.put(path, bytes(file), create_only=True)
         except AlreadyExists as error:
             raise AlreadyExists(f"The object {put.key} in {put.bucket} already exists.") from error
 
@@ -156,7 +167,7 @@ class LocalObjects:
 
         Raise `StoreFileError` if all objects of the bucket are lost.
         """
-        paths = self._storage.list_paths(to_folder(bucket, prefix))
+        paths = [path for folder in to_folders(bucket, prefix) for path in self._storage.list_paths(folder)]
         if not paths:
             self._storage.refuse_lost_files(bucket)
         keys = [key for path in paths if (key := parse_key(bucket, path)) is not None]
@@ -177,7 +188,7 @@ class LocalObjects:
         with self._storage.lock_bucket(delete.bucket):
             self._refuse_held(delete.bucket, delete.key)
             try:
-                self._storage.remove(to_path(delete.bucket, delete.key))
+                self._storage.remove(self._find_path(delete.bucket, delete.key))
             except NotFound:
                 pass
 
@@ -214,7 +225,7 @@ class LocalObjects:
         """Read the beginning of the object's file: all its attributes, and a body that may be incomplete."""
         try:
             return object_file.parse_file(
-                self._storage.get_start(to_path(bucket, key), MAX_START_BYTES), bucket, key
+                self._storage.get_start(self._find_path(bucket, key), MAX_START_BYTES), bucket, key
             )
         except NotFound as error:
             raise self._build_not_found(bucket, key) from error
@@ -222,9 +233,14 @@ class LocalObjects:
     def _read_file(self, bucket: str, key: str) -> ObjectFile:
         """Read the object's whole file. Raise `NotFound` without it."""
         try:
-            return object_file.parse_file(self._storage.get(to_path(bucket, key)), bucket, key)
+            return object_file.parse_file(self._storage.get(self._find_path(bucket, key)), bucket, key)
         except NotFound as error:
             raise self._build_not_found(bucket, key) from error
+
+    def _find_path(self, bucket: str, key: str) -> str:
+        """Return the path of the object's file: where an earlier version stored it, or where a new one is."""
+        former = to_former_path(bucket, key)
+        return former if former is not None and self._storage.exists(former) else to_path(bucket, key)
 
     def _build_not_found(self, bucket: str, key: str) -> NotFound:
         """Return the error for a missing object, or raise the one for a missing or lost bucket."""
@@ -234,7 +250,7 @@ class LocalObjects:
 
     def _write_file(self, bucket: str, file: ObjectFile) -> None:
         """Write the object's file, replacing an existing one."""
-        self._storage.put(to_path(bucket, file.info.key), bytes(file), create_only=False)
+        self._storage.put(self._find_path(bucket, file.info.key), bytes(file), create_only=False)
 
     # --- buckets --------------------------------------------------------------------------------------------
 
@@ -261,7 +277,13 @@ class LocalObjects:
         """
         path = f"{bucket}/{DEFINITION_FILE}"
         try:
-            return decode_definition(self._storage.get(path), path)
+            version = self._storage.get_version(path)
+            known = self._definitions.get(bucket)
+            if known is None or known[0] != version:
+                # Read after its version: a definition replaced in between is read again the next time.
+                known = version, decode_definition(self._storage.get(path), path)
+                self._definitions[bucket] = known
+            return known[1]
         except NotFound as error:
             self._storage.refuse_lost_files(bucket)
             raise NotFound(f"There is no bucket {bucket}. Create it first.") from error
@@ -287,5 +309,5 @@ class LocalObjects:
                 return False
             if info.held or self._clock.now() < info.put_at + days * DAY_S:
                 return False
-            self._storage.remove(to_path(bucket, key))
+            self._storage.remove(self._find_path(bucket, key))
             return True

@@ -20,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, MemoryStore
 
 from holdfast.core.clock import Clock
-from holdfast.core.disk import lock, make_private_folder, open_private, require_posix, sync_path
+from holdfast.core.disk import lock, make_private_folder, open_private, require_posix, sync, sync_path
 from holdfast.core.errors import (
     AlreadyExists,
     HoldfastError,
@@ -50,6 +50,14 @@ class FileStorage(Protocol):
 
     def get(self, path: str) -> bytes:
         """Return the file's bytes. Raise `NotFound` without it."""
+        ...
+
+    def get_version(self, path: str) -> object:
+        """Return a value that changes with the file. Raise `NotFound` without it."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is such a file."""
         ...
 
     def get_start(self, path: str, size: int) -> bytes:
@@ -98,6 +106,16 @@ class MemoryFileStorage:
         with map_errors(path):
             return bytes(obstore.get(self._store, path).bytes())
 
+    def get_version(self, path: str) -> object:
+        return self.get(path)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.get(path)
+        except NotFound:
+            return False
+        return True
+
     def get_start(self, path: str, size: int) -> bytes:
         return self.get(path)[:size]
 
@@ -142,6 +160,8 @@ class FolderFileStorage:
         self._folder, self._clock = folder, clock
         # Folders that this process has synced, with the folders above them; they are never removed.
         self._synced_folders: set[str] = set()
+        # Buckets whose folders all have their markers.
+        self._marked_buckets: set[str] = set()
         for definition in folder.glob(f"*/{DEFINITION_FILE}"):
             self.mark_bucket(definition.parent.name)
 
@@ -152,9 +172,8 @@ class FolderFileStorage:
         staged = f"{self._folder}/{path.partition('/')[0]}/{STAGING_FOLDER}/{name}"
         target = f"{self._folder}/{path}"
         with map_errors(path):
-            _run_with_folder(staged, lambda: _write(staged, file))
+            _run_with_folder(staged, lambda: _write_synced(staged, file))
             try:
-                sync_path(Path(staged))
                 # A link fails if the file exists; a rename replaces it.
                 move = os.link if create_only else os.replace
                 _run_with_folder(target, lambda: move(staged, target), self._make_objects_folder)
@@ -166,6 +185,15 @@ class FolderFileStorage:
     def get(self, path: str) -> bytes:
         with map_errors(path), open(f"{self._folder}/{path}", "rb", buffering=0) as file:
             return file.read()
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(f"{self._folder}/{path}")
+
+    def get_version(self, path: str) -> object:
+        """Return identity, size and time of the file: a definition is replaced by another file."""
+        with map_errors(path):
+            found = os.stat(f"{self._folder}/{path}")
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def get_start(self, path: str, size: int) -> bytes:
         with map_errors(path), open(f"{self._folder}/{path}", "rb", buffering=0) as file:
@@ -217,19 +245,23 @@ class FolderFileStorage:
     def _make_objects_folder(self, path: str) -> None:
         """Create the folder of a new file, unless all objects of its bucket are lost."""
         bucket, _, rest = path.removeprefix(f"{self._folder}/").partition("/")
-        if rest.startswith(f"{OBJECTS_FOLDER}/"):
+        # Where the folder of all objects is, nothing is lost: most new folders take no look at the markers.
+        is_new = not os.path.isdir(f"{self._folder}/{bucket}/{OBJECTS_FOLDER}")
+        if is_new and rest.startswith(f"{OBJECTS_FOLDER}/"):
             self.refuse_lost_files(bucket)
         make_private_folder(os.path.dirname(path))
-        self.mark_bucket(bucket)
+        if is_new or bucket not in self._marked_buckets:
+            self.mark_bucket(bucket)
+            self._marked_buckets.add(bucket)
 
     def _sync_folders(self, folder: str) -> None:
         """Sync the file's folder always, and each folder above it once: only a new folder changes those."""
-        sync_path(Path(folder))
+        sync_path(folder)
         new: list[str] = []
         while folder != str(self._folder) and folder not in self._synced_folders:
             new.append(folder)
             folder = os.path.dirname(folder)
-            sync_path(Path(folder))
+            sync_path(folder)
         if len(self._synced_folders) > MAX_SYNCED_FOLDERS:
             self._synced_folders.clear()
         # Only now, so that no caller relies on a path that is not yet on the disk.
@@ -301,16 +333,17 @@ def _run_with_folder(
         action()
 
 
-def _write(path: str, file: bytes) -> None:
-    """Create a file and write the bytes without a sync.
+def _write_synced(path: str, file: bytes) -> None:
+    """Create a file, write the bytes and sync them.
 
-    Raise if the file exists; remove it if the write fails.
+    Raise if the file exists; remove it if that fails.
     """
     descriptor = open_private(path, os.O_WRONLY | os.O_EXCL)
     try:
         remaining = memoryview(file)
         while remaining:
             remaining = remaining[os.write(descriptor, remaining) :]
+        sync(descriptor)
     except BaseException:
         os.unlink(path)
         raise

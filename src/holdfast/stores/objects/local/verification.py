@@ -11,7 +11,7 @@ from holdfast.core.progress import Progress
 from holdfast.security.ciphers import Cipher, Envelope
 from holdfast.stores.objects.local import object_file
 from holdfast.stores.objects.local.inspection import inspect_buckets
-from holdfast.stores.objects.local.paths import FILE_SUFFIX, parse_key, to_folder
+from holdfast.stores.objects.local.paths import FILE_SUFFIX, OBJECTS_FOLDER, parse_key
 
 
 class ObjectsReport(msgspec.Struct, kw_only=True):
@@ -32,7 +32,7 @@ def verify_objects(folder: Path, cipher: Cipher | None, progress: Progress) -> O
     except HoldfastError as error:
         report.problems.append(error.message)
     for bucket in report.counts:
-        files = sorted((folder / to_folder(bucket, "")).rglob(f"*{FILE_SUFFIX}"))
+        files = sorted((folder / bucket / OBJECTS_FOLDER).rglob(f"*{FILE_SUFFIX}"))
         for done, file in enumerate(files, start=1):
             key = parse_key(bucket, file.relative_to(folder).as_posix())
             if key is not None and file.is_file():

@@ -39,6 +39,7 @@ from holdfast.stores.sql.postgres.connections import Connection
 from holdfast.stores.sql.postgres.descriptions import describe
 from holdfast.stores.sql.postgres.endpoints import open_connection
 from holdfast.stores.sql.postgres.errors import ConnectionLost
+from holdfast.stores.sql.postgres.merging import merge
 from holdfast.stores.sql.postgres.notifications import Listener
 from holdfast.stores.sql.postgres.pools import Pool
 from holdfast.stores.sql.postgres.transactions import Transaction
@@ -86,11 +87,15 @@ class PostgresSql:
         return await self._run_in_thread(lambda left_s: self._run(operation, left_s), [operation])
 
     async def run_all(self, statements: Sequence[Statement]) -> list[StatementResult]:
-        """Run the statements in this order, in one transaction."""
+        """Run the statements in this order, in one transaction; independent ones as one statement."""
         if not statements:
             raise InvalidRequest("Invalid transaction: expected at least one statement.")
         for statement in statements:
             values.check(statement)
+        if (merged := merge(statements)) is not None:
+            await self._run_in_thread(lambda left_s: self._run(merged, left_s), statements)
+            # Of merged statements, only those with an expected number of rows have a known count.
+            return [StatementResult(count=each.expected or 0) for each in statements]
         return await self._run_in_thread(lambda left_s: self._run_all(statements, left_s), statements)
 
     @asynccontextmanager

@@ -15,6 +15,7 @@ import psycopg
 
 from holdfast.core.errors import (
     AccessRefused,
+    ConditionFailed,
     DeclarationError,
     HoldfastError,
     InvalidRequest,
@@ -31,6 +32,7 @@ from holdfast.core.errors import (
     TransactionConflict,
 )
 from holdfast.operations.sql import Statement
+from holdfast.stores.sql.postgres.merging import UNEXPECTED_ROWS_STATE
 
 # The server ends the connection, starts, stops, or (25006) has become a read-only replica.
 LOST_STATES: Final = frozenset({"57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25006"})
@@ -87,6 +89,11 @@ def map_error(error: psycopg.Error, statement: Statement | None = None) -> Holdf
     """Return the error to raise instead. Raise it `from None`: the original may hold values of a row."""
     subject = (statement.pattern if statement is not None else None) or "A statement"
     state = error.sqlstate or ""
+    if statement is not None and statement.is_merged and state == UNEXPECTED_ROWS_STATE:
+        return ConditionFailed(
+            f"A write of {subject} would have affected another number of rows than it must: all of them were "
+            "rolled back. Read again, decide again, retry."
+        )
     map_state = _BY_STATE.get(state) or _BY_CLASS.get(state[:2])
     if map_state is not None:
         return map_state(error, subject).with_code(state)

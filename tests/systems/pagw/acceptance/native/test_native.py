@@ -15,7 +15,6 @@ from pagw.domain.fhir.outcomes import select_errors
 from pagw.domain.fhir.rules.pas_rules import check_response
 from pagw.model.entities import IdempotencyRecord
 from pagw.model.patterns import submission
-from pagw.workers.intake import build_idempotency_key
 from tests.systems.pagw.acceptance.gateway import (
     ExternalServices,
     Gateway,
@@ -23,6 +22,7 @@ from tests.systems.pagw.acceptance.gateway import (
     make_unique,
     start_gateway,
 )
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 PENDED = "70551"
 TRACE = "0af7651916cd43dd8448eb211c80319c"

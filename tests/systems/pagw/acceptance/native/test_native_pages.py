@@ -7,10 +7,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.core.errors import InProgress
+from holdfast.core.errors import InternalError
+from holdfast.guarantees import Claim
 from holdfast_demo.pagw.sample.bundles import build_request_bundle
 from pagw.api import subscriptions
-from pagw.model import patterns
+from pagw.model.patterns import SUBMISSION_LEASE_S
+from pagw.workers.intake import Intake
 from tests.systems.pagw.acceptance.fhir.test_fhir import build_subscription
 from tests.systems.pagw.acceptance.gateway import (
     ExternalServices,
@@ -60,17 +62,24 @@ def test_subscriptions_are_paginated_and_limited(
         assert own.post("/fhir/Subscription", build_subscription(own)).status_code == 201
 
 
-def test_duplicate_in_progress_gets_a_short_retry_after_and_no_audit_row(
+def test_duplicate_in_progress_gets_the_lease_as_its_retry_after_and_no_audit_row(
     idle_gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def raise_in_progress(*_: object) -> None:
-        raise InProgress("The request under this idempotency key is being worked on.", retry_after_s=30.0)
+    async def crash(*_: object) -> None:
+        raise InternalError("The process ends here.")
 
-    monkeypatch.setattr(patterns.SUBMISSIONS, "claim", raise_in_progress)
+    async def keep_claim(*_: object) -> None:
+        """Release nothing, as a process that was killed."""
+
+    bundle, key = build_request_bundle(reference=make_unique("R")), make_unique("k")
+    with monkeypatch.context() as patch:
+        patch.setattr(Intake, "_track", crash)
+        patch.setattr(Claim, "release", keep_claim)
+        assert idle_gateway.submit(bundle, key=key).status_code == 500
     refused = len(idle_gateway.read_audit("REFUSED"))
-    answer = idle_gateway.submit(build_request_bundle(reference=make_unique("R")))
+    answer = idle_gateway.submit(bundle, key=key)
     expect_outcome(answer, 409, "duplicate")
-    assert int(answer.headers["retry-after"]) <= 2
+    assert SUBMISSION_LEASE_S - 3 <= int(answer.headers["retry-after"]) <= SUBMISSION_LEASE_S
     # One audit row per duplicate would flood the audit.
     assert len(idle_gateway.read_audit("REFUSED")) == refused
 

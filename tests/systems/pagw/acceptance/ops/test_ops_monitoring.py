@@ -21,9 +21,9 @@ from pagw.model.registries import get_payer
 from pagw.ops import monitoring, request_replay
 from pagw.ops.annual_report import build_annual_report, format_report
 from pagw.ops.registry import register_payer
-from pagw.workers.intake import build_idempotency_key
 from tests.systems.pagw.contract.pipeline import Pipeline, run_scenario
 from tests.systems.pagw.documented_order import AUDITED_BEFORE_THE_PAYER, STAGES, STATUSES_AFTER_THE_PAYER
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 ANN = Actor("user", "ann")
 

@@ -22,8 +22,8 @@ from pagw.settings import PagwSettings
 from pagw.system import SYSTEM
 from pagw.workers import schedules, sweeper
 from pagw.workers.intake import SERVICE as INTAKE
-from pagw.workers.intake import build_idempotency_key
 from tests.systems.pagw.contract.pipeline import Pipeline, run_scenario
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 ANN = Actor("user", "ann")
 ORPHAN = "PAGW-01JBEXAMPLE000000000000000"

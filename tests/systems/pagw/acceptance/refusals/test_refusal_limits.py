@@ -23,9 +23,10 @@ from pagw.model import files, patterns, rate_limits
 from pagw.model.entities import IdempotencyRecord, PayerRow
 from pagw.model.lookup import RequestLookup
 from pagw.settings import PagwSettings
-from pagw.workers.intake import LARGE_BYTES, SERVICE, Intake, Submission, build_idempotency_key
+from pagw.workers.intake import LARGE_BYTES, SERVICE, Intake
 from tests.systems.pagw.acceptance.fhir.test_fhir import build_subscription
 from tests.systems.pagw.acceptance.gateway import FHIR, Gateway, expect_outcome, make_unique
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 
 def test_limits_at_the_api_match_the_columns(idle_gateway: Gateway) -> None:
@@ -234,9 +235,9 @@ def test_retry_during_a_sweep_gets_409_and_no_untracked_request_id(idle_gateway:
 
     async def simulate_dead_call() -> str:
         intake = Intake(idle_gateway.stores, PagwSettings(), RequestLookup.open())
-        asked = Submission("acme", key, body)
+        record_key = build_idempotency_key("acme", key)
         taken = await patterns.SUBMISSIONS.claim(
-            idle_gateway.stores, intake._build_record(asked, key, fingerprint(json.loads(body)))
+            idle_gateway.stores, intake._build_record(record_key, fingerprint(json.loads(body)))
         )
         record: IdempotencyRecord = taken.record
         at = record.created_at or datetime.now(UTC)

@@ -32,6 +32,7 @@ from holdfast_demo.pagw.sandbox.payer_state import AUTHORIZATION
 from pagw.settings import PagwSettings
 from tests.systems.pagw.acceptance.gateway import FHIR, Gateway, expect_outcome, make_unique
 from tests.systems.pagw.documented_order import STAGES
+from tests.systems.pagw.idempotency_keys import build_idempotency_key
 
 from .services import CACHE_PASSWORD, DATABASE, DATABASE_PASSWORD, KEY_ALIAS, SECRETS, Services
 
@@ -115,9 +116,8 @@ def test_dynamodb_holds_the_documented_item_with_a_time_to_live(
     assert keys == [{"AttributeName": "idempotencyKey", "KeyType": "HASH"}]
     lifetimes = tables.describe_time_to_live(TableName=TABLE)["TimeToLiveDescription"]
     assert lifetimes == {"TimeToLiveStatus": "ENABLED", "AttributeName": "expiresAt"}
-    item = tables.get_item(TableName=TABLE, Key={"idempotencyKey": {"S": f"acme:{finished_requests.key}"}})[
-        "Item"
-    ]
+    key = build_idempotency_key("acme", finished_requests.key)
+    item = tables.get_item(TableName=TABLE, Key={"idempotencyKey": {"S": key}})["Item"]
     assert set(item) == DOCUMENTED | OURS
     assert (item["pagwId"], item["statusCode"]) == ({"S": finished_requests.approved}, {"N": "202"})
     assert re.fullmatch("[0-9a-f]{64}", item["responseHash"]["S"])
