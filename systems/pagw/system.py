@@ -17,7 +17,7 @@ from pagw.api.commands import COMMANDS
 from pagw.api.mcp_tools import ARGUMENTS, TOOLS
 from pagw.api.prompts import PROMPTS
 from pagw.domain.redaction import redact
-from pagw.model import delivery_patterns, files, patterns
+from pagw.model import decision_patterns, delivery_patterns, files, patterns
 from pagw.model.entities import (
     audit_events_bucket,
     idempotency,
@@ -34,6 +34,7 @@ from pagw.ops import erasure, legal_holds, monitoring, registry, request_replay,
 from pagw.settings import PRODUCTION, RANGES
 from pagw.workers import sweeper
 from pagw.workers.components import AUDIT_WRITES, INBOX_SWEEP, SWEEPER, WORKERS
+from pagw.workers.responses import READS as RESPONSE_READS
 
 MONITORING: Final[tuple[Pattern[..., Any], ...]] = (
     monitoring.requests_by_status,
@@ -81,7 +82,8 @@ API: Final = Component(
         delivery_patterns.create_delivery,
         delivery_patterns.create_subscription,
         delivery_patterns.set_subscription,
-        (files.bundle, files.response, files.pended_response, files.attachment, files.kept_subscription),
+        (*RESPONSE_READS, files.attachment, files.kept_subscription),
+        decision_patterns.decisions_of,
         (files.keep_bundle, files.keep_subscription),
         (INBOX.pattern_set.stored, INBOX.pattern_set.take),
         AUDIT_WRITES,

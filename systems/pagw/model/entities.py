@@ -201,6 +201,27 @@ class PayerRow(SqlRow):
     token_url: str | None = None
     scope: str | None = None
     answer_s: float | None = None
+    # The fields of `PayerConfig` without a column: authentication, limits and clocks.
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class DecisionRow(SqlRow):
+    """A row of `pagw.decisions`: one decision of a payer about a request. Rows are never changed.
+
+    `source` is the payer's first answer (`answer`) or the number of a callback. A decision that `contradicts`
+    differs from the one before.
+    """
+
+    pagw_id: str
+    number: int
+    source: str
+    outcome: str
+    review_action: str | None
+    arrived_at: datetime
+    payer_decided_at: datetime | None
+    response_key: str | None
+    response_sha256: str | None
+    contradicts: bool
 
 
 class SubscriptionRow(SqlRow):
@@ -407,6 +428,12 @@ payer_response = requests_bucket.objects(
 )
 fhir_response = requests_bucket.objects(
     f"{_FOLDER_TEMPLATE}/response/fhir_claim_response.json",
+    content_type=FHIR_JSON,
+    lifetime_days=LIFECYCLE_DAYS,
+)
+# Not in the document: the responses to the payer's later decisions.
+later_response = requests_bucket.objects(
+    f"{_FOLDER_TEMPLATE}/response/fhir_claim_response_{{number}}.json",
     content_type=FHIR_JSON,
     lifetime_days=LIFECYCLE_DAYS,
 )

@@ -479,14 +479,16 @@ def put_payer(payer: PayerRow) -> SqlChange:
     return pagw.change(
         """INSERT INTO pagw.payer_config
                (payer_id, name, api_endpoint, auth_type, credentials_arn, format, client_id, callback_secret,
-                token_url, scope, answer_s)
+                token_url, scope, answer_s, options)
            VALUES (%(payer_id)s, %(name)s, %(api_endpoint)s, %(auth_type)s, %(credentials_arn)s, %(format)s,
-               %(client_id)s, %(callback_secret)s, %(token_url)s, %(scope)s, %(answer_s)s)
+               %(client_id)s, %(callback_secret)s, %(token_url)s, %(scope)s, %(answer_s)s,
+               %(options)s)
            ON CONFLICT (payer_id) DO UPDATE SET name = excluded.name, api_endpoint = excluded.api_endpoint,
                auth_type = excluded.auth_type, credentials_arn = excluded.credentials_arn,
                    format = excluded.format,
                client_id = excluded.client_id, callback_secret = excluded.callback_secret,
-               token_url = excluded.token_url, scope = excluded.scope, answer_s = excluded.answer_s""",
+               token_url = excluded.token_url, scope = excluded.scope, answer_s = excluded.answer_s,
+               options = excluded.options""",
         **payer.model_dump(),
     ).idempotent()
 

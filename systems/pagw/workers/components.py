@@ -13,6 +13,7 @@ from pagw.model.entities import audit_events, notifications
 from pagw.model.patterns import INBOX, OUTBOX
 from pagw.ops import legal_holds, monitoring, retention
 from pagw.workers import payer_polling, sweeper
+from pagw.workers.responses import READS as RESPONSE_READS
 from pagw.workers.schedules import SCHEDULES
 from pagw.workers.stages import load_stages
 from pagw.workers.stages.audit_archiver import open_audit_archiver
@@ -41,8 +42,8 @@ NOTIFIER: Final = Component(
         delivery_patterns.subscription,
         delivery_patterns.note_delivery,
         delivery_patterns.set_subscription,
-        # A response may be built from any of these (`sync_wait.ResponseReader.read_response`).
-        (files.bundle, files.response, files.pended_response, files.kept_subscription),
+        # A response may be built from any of these (`responses.ResponseReader.read_response`).
+        (*RESPONSE_READS, files.kept_subscription),
         AUDIT_WRITES,
     ),
     consumers=(Consumer(notifications, _open_notifier, concurrency=16),),

@@ -7,13 +7,13 @@ pended. Every read of a response is audited, because it is PHI.
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast import Stores
 from holdfast.core.errors import NotFound
 from pagw.domain.fhir.decisions import Decision, Outcome
+from pagw.domain.fhir.exact_json import parse_exact
 from pagw.domain.fhir.outcomes import build_error
 from pagw.domain.fhir.responses.response_bundles import (
     build_error_bundle,
@@ -24,10 +24,15 @@ from pagw.domain.statuses import Status
 from pagw.model import files, patterns
 from pagw.model.audit import Actor, AuditEvent, record_event
 from pagw.model.entities import RequestRow
+from pagw.workers.stages.payer_answers import PAYER_ERROR, UNCLEAR
 
 SERVICE: Final = "pasorchestrator"
 # A notification may be lost with its connection, so the row is also polled.
 POLL_S: Final = 1.0
+# Failures whose response is the payer's own Bundle.
+PASSED_ON_FAILURES: Final = frozenset({PAYER_ERROR, UNCLEAR})
+# The patterns that a component needs to read responses.
+READS: Final = (files.bundle, files.response, files.pended_response, files.later_response)
 
 
 @dataclass(frozen=True)
@@ -66,20 +71,34 @@ class ResponseReader:
     async def _load_response(self, request: RequestRow, *, inquiry: bool) -> dict[str, Any]:
         """Return the stored response, or build one.
 
-        A failed request gets an error response, whatever was stored before. An inquiry about a decision that
-        was cancelled since gets the cancellation.
+        A failed request gets an error response, whatever was stored before, unless its payer sent one. An
+        inquiry about a decision that was cancelled since gets the cancellation.
         """
-        if request.status is Status.FAILED:
+        is_passed_on = request.error_code in PASSED_ON_FAILURES and request.s3_response_key is not None
+        if request.status is Status.FAILED and not is_passed_on:
             return await self._build_error_response(request, inquiry=inquiry)
-        is_undone = request.status is Status.CANCELLED and (inquiry or not request.decision)
+        is_revised = request.metadata.get("laterStatus") == Status.CANCELLED
+        is_undone = (
+            request.status is Status.CANCELLED and (inquiry or not request.decision) and not is_revised
+        )
         if request.s3_response_key is not None and not is_undone:
-            pattern = files.response if request.decision else files.pended_response
-            stored = await self.stores.run(pattern(request.created_at, request.pagw_id))
-            answer: dict[str, Any] = json.loads(stored.body)
+            answer = await self._load_stored_response(request)
             return to_inquiry_response(answer) if inquiry else answer
         return await self._build_response(
             request, Outcome.CANCELLED if is_undone else Outcome.PENDED, inquiry=inquiry
         )
+
+    async def _load_stored_response(self, request: RequestRow) -> dict[str, Any]:
+        """Return the response to the current decision, or to none yet, with the exact numbers in it."""
+        created, pagw_id = request.created_at, request.pagw_id
+        if request.status is Status.FAILED or not request.decision:
+            pattern = files.pended_response(created, pagw_id)
+        elif (number := request.metadata.get("laterCallback")) is not None:
+            pattern = files.later_response(created, pagw_id, str(number))
+        else:
+            pattern = files.response(created, pagw_id)
+        answer: dict[str, Any] = parse_exact((await self.stores.run(pattern)).body)
+        return answer
 
     async def _build_response(
         self, request: RequestRow, outcome: Outcome, *, inquiry: bool
@@ -105,7 +124,7 @@ class ResponseReader:
 
     async def _load_request_bundle(self, request: RequestRow) -> dict[str, Any]:
         stored = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
-        bundle: dict[str, Any] = json.loads(stored.body)
+        bundle: dict[str, Any] = parse_exact(stored.body)
         return bundle
 
     async def _get_request(self, tenant: str, pagw_id: str) -> RequestRow:

@@ -19,6 +19,7 @@ from holdfast import Stores
 from holdfast.runtime import Secrets
 from holdfast.web import sign
 from holdfast.web.webhook_targets import DeliveryAttempt, check_target, deliver
+from pagw.domain.fhir.exact_json import dump_exact
 from pagw.domain.fhir.responses.notifications import build_notification
 from pagw.domain.fhir.subscriptions import SubscriptionRequest
 from pagw.domain.statuses import Status
@@ -103,7 +104,7 @@ class WebhookSender:
             at=row.created_at,
             id=row.delivery_id.replace("#", "-"),
         )
-        return json.dumps(bundle, sort_keys=True, separators=(",", ":")).encode()
+        return dump_exact(bundle)
 
 
 def restore_announced_state(row: DeliveryRow, request: RequestRow) -> RequestRow:
@@ -119,6 +120,7 @@ def restore_announced_state(row: DeliveryRow, request: RequestRow) -> RequestRow
         "decision": announced.get("decision"),
         "error_code": announced.get("error_code"),
         "error_message": announced.get("error_message"),
+        "metadata": {**request.metadata, "laterCallback": announced.get("callback")},
     }
     if "at" in announced:
         changes["completed_at"] = changes["updated_at"] = datetime.fromisoformat(announced["at"])

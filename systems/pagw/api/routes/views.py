@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from pagw.domain.fhir.exact_json import dump_exact
 from pagw.domain.statuses import Stage, Status
 from pagw.model.entities import FHIR_JSON, AuditRow, DeliveryRow, RequestRow
 from pagw.workers.responses import is_answered
@@ -167,8 +168,8 @@ class FhirJson(JSONResponse):
     media_type = FHIR_JSON
 
     def render(self, content: Any) -> bytes:
-        """Return a resource as JSON; bytes as they are."""
-        return content if isinstance(content, bytes) else super().render(content)
+        """Return a resource as JSON, with exact numbers; bytes as they are."""
+        return content if isinstance(content, bytes) else dump_exact(content)
 
 
 class AnyFile(Response):

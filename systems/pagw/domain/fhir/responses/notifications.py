@@ -28,7 +28,7 @@ def build_notification(
     """Build an event notification. `answer` is the response Bundle; `event_number` counts the subscription's
     events from 1.
     """
-    address = f"urn:uuid:{answer['id']}"
+    address = f"urn:uuid:{_get_focus_id(answer, id)}"
     event = [
         {"name": "event-number", "valueString": str(event_number)},
         {"name": "timestamp", "valueInstant": at.isoformat()},
@@ -45,6 +45,14 @@ def build_notification(
         "response": {"status": "201"},
     }
     return _build_bundle(parameters, subscription_url, at, id, [focus])
+
+
+def _get_focus_id(answer: Mapping[str, Any], id: str) -> str:
+    """Return the id of the response Bundle if it is a UUID; a payer's may have another id, or none."""
+    try:
+        return str(UUID(answer.get("id")))
+    except (ValueError, TypeError, AttributeError):
+        return str(uuid5(_NAMESPACE, f"{id}/focus"))
 
 
 def build_handshake(*, subscription_url: str, at: datetime, id: str) -> dict[str, Any]:
