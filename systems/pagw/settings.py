@@ -54,11 +54,12 @@ PRODUCTION: Final = (
     ),
     RequiredSetting("PAGW_PRIVATE_TARGETS", "webhooks could reach private addresses", kind="unset"),
     RequiredSetting("PAGW_PAYER_URL", "it registers the sandbox of a payer", kind="unset"),
+    RequiredSetting("PAGW_PAS_PAYER_URL", "it registers the sandbox of a payer", kind="unset"),
     RequiredSetting(
         "pagw/lookup-key",
         "the key of the hashes that find members and claims",
         kind="secret",
-        components=("api", "pasresponsebuilder"),
+        components=("api", "payer-callbacks", "pasresponsebuilder"),
     ),
 )
 

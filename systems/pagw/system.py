@@ -100,7 +100,8 @@ PAYER_CALLBACKS: Final = Component(
     "payer-callbacks",
     "Receives payers' callbacks: stores and acknowledges them, and queues them for the callback handler",
     uses=(
-        (patterns.request_of_payer, patterns.note_callback, files.keep_callback),
+        (patterns.request_of_payer, patterns.found_by_payer, patterns.note_callback, files.keep_callback),
+        registry.payers,
         (INBOX.pattern_set.stored, INBOX.pattern_set.take),
         AUDIT_WRITES,
         REGISTRIES,

@@ -20,6 +20,9 @@ KEY_SECRET: Final = "pagw/lookup-key"
 MEMBER: Final = "member"
 CLAIM: Final = "claim"
 AUTHORIZATION: Final = "authorization"
+PAYER_CLAIM: Final = patterns.PAYER_CLAIM
+# Stands for the tenant, which a payer does not know. No tenant's name has a dot.
+PAYERS_TENANT: Final = patterns.PAYERS_TENANT
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,18 @@ class RequestLookup:
         key = self.secrets.get(KEY_SECRET).current.encode()
         text = "\x1f".join((tenant, kind, value.strip())).encode()
         return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+    def hash_payer_claim(self, payer_id: str, system: str | None, value: str) -> str:
+        """Return the keyed hash by which a payer's notification finds a request: it names no tenant."""
+        text = "\x1f".join((payer_id, format_claim_identifier(system, value)))
+        return self.hash(PAYERS_TENANT, PAYER_CLAIM, text)
+
+    def build_payer_claim_write(
+        self, payer_id: str, pagw_id: str, system: str | None, value: str
+    ) -> SqlChange:
+        """Return the write that makes a request findable by its payer's notifications."""
+        hash = self.hash_payer_claim(payer_id, system, value)
+        return patterns.make_findable(PAYERS_TENANT, PAYER_CLAIM, hash, pagw_id)
 
     def build_writes(self, tenant: str, pagw_id: str, **values: str | None) -> list[SqlChange]:
         """Return the writes that make a request findable. `values` maps a kind (`member`, `claim`,

@@ -86,6 +86,10 @@ INBOX: Final = SqlInbox(pagw, prefix="IN", rate=PER_STAGE)
 
 NO_UPDATE: Final = RequestUpdate()
 
+# The lookup of requests by a payer, which knows no tenants.
+PAYERS_TENANT: Final = ".payers"
+PAYER_CLAIM: Final = "payer-claim"
+
 # The NOTIFY channel on which a stage announces that a request has an answer.
 ANSWERED_CHANNEL: Final = "pagw_answered"
 
@@ -350,6 +354,29 @@ def found_by(tenant: str, kind: str, hash: str, *, limit: int = 50) -> SqlRows[R
            ORDER BY created_at DESC, pagw_id DESC LIMIT %(limit)s""",
         tenant=tenant,
         kind=kind,
+        hash=hash,
+        limit=limit,
+    )
+
+
+@pattern(
+    "S13",
+    "A payer's requests by the keyed hash of a claim identifier, newest first",
+    rate=PER_REQUEST,
+    example=("sandbox-payer", "0" * 64),
+)
+def found_by_payer(payer_id: str, hash: str, *, limit: int = 20) -> SqlRows[RequestRow]:
+    """Select the requests that were sent to this payer under a claim identifier with this hash."""
+    return pagw.rows(
+        RequestRow,
+        """SELECT {columns} FROM pagw.request_tracker
+           WHERE payer_id = %(payer_id)s AND pagw_id IN (
+               SELECT pagw_id FROM pagw.request_lookup
+               WHERE tenant = %(tenant)s AND kind = %(kind)s AND hash = %(hash)s)
+           ORDER BY created_at DESC, pagw_id DESC LIMIT %(limit)s""",
+        payer_id=payer_id,
+        tenant=PAYERS_TENANT,
+        kind=PAYER_CLAIM,
         hash=hash,
         limit=limit,
     )

@@ -96,8 +96,11 @@ async def register_payer(stores: Stores, payer: PayerRow, actor: Actor) -> Payer
 def get_required_secrets(payer: PayerRow) -> dict[str, str]:
     """Return the names of the secrets that a payer needs, each with its purpose."""
     config = parse_payer_config(payer.model_dump())
+    certificate, authority = config.certificate_names
     wanted: dict[str, Any] = {
         config.credentials_name: f"credentials at {payer.payer_id}",
+        certificate: f"client certificate at {payer.payer_id}",
+        authority: f"authorities that sign the certificate of {payer.payer_id}",
         config.callback_secret_name: f"signature of callbacks from {payer.payer_id}",
     }
     return {name: purpose for name, purpose in wanted.items() if name}

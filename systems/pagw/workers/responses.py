@@ -77,10 +77,9 @@ class ResponseReader:
         is_passed_on = request.error_code in PASSED_ON_FAILURES and request.s3_response_key is not None
         if request.status is Status.FAILED and not is_passed_on:
             return await self._build_error_response(request, inquiry=inquiry)
+        is_cancelled = request.status is Status.CANCELLED
         is_revised = request.metadata.get("laterStatus") == Status.CANCELLED
-        is_undone = (
-            request.status is Status.CANCELLED and (inquiry or not request.decision) and not is_revised
-        )
+        is_undone = is_cancelled and not is_revised and (inquiry or not request.decision)
         if request.s3_response_key is not None and not is_undone:
             answer = await self._load_stored_response(request)
             return to_inquiry_response(answer) if inquiry else answer

@@ -120,6 +120,16 @@ class CallbackTaken(View):
     pagw_id: str
 
 
+class KeySet(BaseModel):
+    """A JSON Web Key Set."""
+
+    keys: list[dict[str, Any]]
+
+
+class NotificationTaken(View):
+    pagw_ids: list[str]
+
+
 def to_request_view(request: RequestRow) -> RequestView:
     """Return the view of a request."""
     attachments = [AttachmentView(**each) for each in request.metadata.get("attachments", [])]

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn, Protocol
 from pydantic import ValidationError
 
 from holdfast.core.errors import ExternalServiceFailed, InvalidRequest, SettingsError
+from pagw.domain.fhir.claim_participants import iterate_identifiers
 from pagw.domain.fhir.decisions import Decision
 from pagw.domain.fhir.exact_json import dump_exact, parse_exact
 from pagw.integrations.payers import pas_messages
@@ -150,7 +151,7 @@ class PasFormat:
             raise ExternalServiceFailed(f"Invalid PAS response: {reason}.", may_be_done=True) from None
         return PayerAnswer(
             "pended" if decision is not None and not decision.outcome.is_final else "final",
-            next((value for _, value in pas_messages.iterate_identifiers(response)), ""),
+            next((value for _, value in iterate_identifiers(response)), ""),
             references[0] if len(references) == 1 else None,
             decision,
             tuple(pas_messages.list_error_codes(response)) if is_error else (),
@@ -212,9 +213,8 @@ def _drop_envelope(bundle: dict[str, Any]) -> dict[str, Any]:
     first, *others = bundle["entry"]
     names = ("id", "meta", "created")
     response = {name: each for name, each in first["resource"].items() if name not in names}
-    kept = {
-        name: each for name, each in bundle.items() if name not in ("id", "meta", "timestamp", "identifier")
-    }
+    own = ("id", "meta", "timestamp", "identifier")
+    kept = {name: each for name, each in bundle.items() if name not in own}
     return {**kept, "entry": [response, *others]}
 
 

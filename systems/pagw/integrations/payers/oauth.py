@@ -1,8 +1,8 @@
 """The gateway's credentials at a payer: an OAuth 2 token by client credentials, or an API key.
 
 The gateway authenticates at the token endpoint with a client secret, in the header or the form, or with a
-signed assertion (`client_assertion.py`). The caller fetches the secret that the configuration names, and caches the token (under `oauth:{payer_id}`).
-No error contains either.
+signed assertion (`client_assertion.py`). The caller fetches the secret that the configuration names, and
+caches the token (under `oauth:{payer_id}`). No error contains either.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from pagw.integrations.payers.pas_messages import (
 SUBMIT: Final = "/Claim/$submit"
 INQUIRE: Final = "/Claim/$inquire"
 METADATA: Final = "/metadata"
+SUBSCRIPTION: Final = "/Subscription"
 NOT_FOUND: Final = 404
 FHIR_HEADERS: Final = {"content-type": CONTENT_TYPE, "accept": CONTENT_TYPE}
 MAX_CODES: Final = 5
@@ -73,6 +74,18 @@ class PasPayerClient(PayerConnection):
         self._raise_for_refusal(answer, has_effect=False)
         if not (isinstance(answer.body, dict) and answer.body.get("resourceType") == "CapabilityStatement"):
             raise self.build_invalid_response("expected a CapabilityStatement", has_effect=False)
+
+    async def subscribe(self, subscription: dict[str, Any]) -> dict[str, Any]:
+        """Create a subscription at the payer and return its id and status."""
+        content = dump_exact(subscription)
+        answer = await self.request(
+            "POST", SUBSCRIPTION, content=content, headers=dict(FHIR_HEADERS), has_effect=True
+        )
+        self._raise_for_refusal(answer, has_effect=True)
+        created = answer.body if isinstance(answer.body, dict) else {}
+        if created.get("resourceType") != "Subscription":
+            raise self.build_invalid_response("expected a Subscription", has_effect=True)
+        return {"id": created.get("id"), "status": created.get("status")}
 
     def _choose(self, content: bytes, sent: dict[str, Any], call: PayerCall) -> dict[str, Any] | None:
         """Return the response Bundle of an inquiry's result that is about the call, or None."""

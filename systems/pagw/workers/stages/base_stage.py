@@ -307,10 +307,8 @@ class Ending:
     def to_json(self, at: datetime) -> dict[str, Any]:
         """Return the ending as stored in the delivery's row."""
         if self.status is not Status.FAILED:
-            announced = {"status": self.status, "decision": self.decision}
-            return (
-                announced if self.later_callback is None else {**announced, "callback": self.later_callback}
-            )
+            later = {} if self.later_callback is None else {"callback": self.later_callback}
+            return {"status": self.status, "decision": self.decision, **later}
         return {
             "status": self.status,
             "error_code": self.error_code,

@@ -17,7 +17,12 @@ from pagw.model import files, patterns
 from pagw.model.entities import QUEUES, RequestRow, RequestUpdate, StageMessage
 from pagw.model.registries import REGISTRIES
 from pagw.workers.stages.base_stage import BaseStage, StageResult, build_client_delivery
-from pagw.workers.stages.payer_answers import PAYER_FAULTS, load_answer
+from pagw.workers.stages.payer_answers import (
+    PAYER_FAULTS,
+    PassedOnFailure,
+    keep_failure_response,
+    load_answer,
+)
 
 # A request that failed in one of these has reached its payer, which may decide it all the same.
 AT_THE_PAYER: Final = (Status.CONVERTED, Status.PENDED, Status.SUBMITTED)
@@ -28,7 +33,7 @@ class CallbackHandler(BaseStage):
 
     stage = Stage.callback_handler
     purpose = "Processes payers' callbacks and schedules callbacks to clients"
-    uses = (files.callback, REGISTRIES)
+    uses = (files.callback, files.renew_pended_response, REGISTRIES)
     also_accepts = (
         Status.CONVERTED,
         Status.PENDED,
@@ -82,7 +87,11 @@ class CallbackHandler(BaseStage):
 
     async def _decide(self, request: RequestRow, number: str) -> StageResult | None:
         """Resume the request if the callback decides, or note it if not."""
-        answer = await load_answer(self.stores, request, number, self.get_now())
+        try:
+            answer = await load_answer(self.stores, request, number, self.get_now())
+        except PassedOnFailure as failure:
+            await keep_failure_response(self.stores, request, failure)
+            raise
         if answer.decision.outcome.is_final:
             return StageResult(
                 Status.SUBMITTED,

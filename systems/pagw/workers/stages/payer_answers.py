@@ -18,7 +18,7 @@ from pagw.integrations.payers.decision_checks import find_faults
 from pagw.integrations.payers.formats import PayerFormat, get_format
 from pagw.integrations.payers.pas_messages import is_response_bundle
 from pagw.model import files
-from pagw.model.entities import RequestRow
+from pagw.model.entities import RequestRow, pended_response
 from pagw.model.registries import get_payer
 from pagw.workers.stages.base_stage import StageFailed
 
@@ -72,6 +72,12 @@ async def load_answer(stores: Stores, request: RequestRow, number: str | None, n
     if wrong := find_faults(answer.decision, created_at=request.created_at, now=now, sequences=sequences):
         raise _build_failure(form, body, UNREADABLE, f"Invalid response from the payer: {wrong}.")
     return LoadedAnswer(form, body, answer.decision)
+
+
+async def keep_failure_response(stores: Stores, request: RequestRow, failure: PassedOnFailure) -> None:
+    """Store the payer's Bundle as the response of the failed request. A later decision may replace it."""
+    await stores.run(files.renew_pended_response(failure.body, request.created_at, request.pagw_id))
+    failure.response_key = pended_response.build_key(created_at=request.created_at, pagw_id=request.pagw_id)
 
 
 async def load_format(stores: Stores, request: RequestRow) -> PayerFormat:

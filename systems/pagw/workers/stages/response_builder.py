@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from holdfast import Stores
 from holdfast.model.sql import SqlWrite
+from pagw.domain.fhir.claim_participants import iterate_identifiers
 from pagw.domain.fhir.decisions import Decision, Outcome
 from pagw.domain.fhir.outcomes import select_errors
 from pagw.domain.fhir.responses.response_bundles import build_response_bundle
@@ -46,6 +47,7 @@ from pagw.workers.stages.payer_answers import (
     PassedOnFailure,
     get_arrival_time,
     get_newest_callback,
+    keep_failure_response,
     load_answer,
 )
 from pagw.workers.stages.subscription_handler import CANCELLED_OCCASION
@@ -88,7 +90,7 @@ class ResponseBuilder(BaseStage):
         try:
             answer = await load_answer(self.stores, request, number, self.get_now())
         except PassedOnFailure as failure:
-            await self._pass_on_failure(request, failure)
+            await keep_failure_response(self.stores, request, failure)
             raise
         bundle = await self._load_request_bundle(request)
         if request.status is Status.PENDED:
@@ -96,13 +98,6 @@ class ResponseBuilder(BaseStage):
         if not answer.decision.outcome.is_final:
             raise StageFailed(CONTRADICTS, "The payer's answer is final, but its outcome is pended.")
         return await self._build_final(request, bundle, answer, number)
-
-    async def _pass_on_failure(self, request: RequestRow, failure: PassedOnFailure) -> None:
-        """Store the payer's Bundle as the response of the failed request. A later decision may replace it."""
-        await self.stores.run(files.renew_pended_response(failure.body, request.created_at, request.pagw_id))
-        failure.response_key = pended_response.build_key(
-            created_at=request.created_at, pagw_id=request.pagw_id
-        )
 
     async def _load_request_bundle(self, request: RequestRow) -> dict[str, Any]:
         """Return the Bundle that the provider submitted."""
@@ -124,7 +119,11 @@ class ResponseBuilder(BaseStage):
             RequestUpdate(response_key=key, inquire_at=await self._plan_inquiry(request)),
             {"decision": Outcome.PENDED},
             next_stage=Stage.payer,
-            writes=(patterns.tell_answered(request.pagw_id), *self._build_early_callback_message(request)),
+            writes=(
+                *self._build_payer_lookup_writes(request, bundle, answer),
+                patterns.tell_answered(request.pagw_id),
+                *self._build_early_callback_message(request),
+            ),
         )
 
     async def _plan_inquiry(self, request: RequestRow) -> datetime:
@@ -178,6 +177,7 @@ class ResponseBuilder(BaseStage):
             {"decision": decision.outcome, "action": decision.action},
             writes=(
                 decision_patterns.record_decision(row),
+                *self._build_payer_lookup_writes(request, bundle, answer),
                 *self._build_lookup_writes(request, decision),
                 *await self._build_former_end(request, decision),
                 patterns.tell_answered(request.pagw_id),
@@ -191,6 +191,17 @@ class ResponseBuilder(BaseStage):
             write
             for number in sorted(map(str, numbers))
             for write in self.lookup.build_writes(request.tenant, request.pagw_id, authorization=number)
+        ]
+
+    def _build_payer_lookup_writes(
+        self, request: RequestRow, bundle: dict[str, Any], answer: LoadedAnswer
+    ) -> list[SqlWrite[Any]]:
+        """Return the writes that make the request findable by notifications of a payer that speaks PAS."""
+        if answer.response is None or request.payer_id is None:
+            return []
+        return [
+            self.lookup.build_payer_claim_write(request.payer_id, request.pagw_id, system, value)
+            for system, value in iterate_identifiers(bundle["entry"][0]["resource"])
         ]
 
     def _build_response(

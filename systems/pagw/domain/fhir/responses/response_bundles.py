@@ -99,8 +99,8 @@ def to_inquiry_response(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def _replace_profile(resource: Mapping[str, Any], profile: str, by: str) -> dict[str, Any]:
     """Return the resource's meta with one profile replaced, versions included. All else stays."""
-    meta = resource["meta"] if isinstance(resource.get("meta"), dict) else {}
-    named = meta.get("profile") if isinstance(meta.get("profile"), list) else []
+    meta: dict[str, Any] = resource["meta"] if isinstance(resource.get("meta"), dict) else {}
+    named: list[Any] = meta["profile"] if isinstance(meta.get("profile"), list) else []
     kept = [each for each in named if str(each).partition("|")[0] not in (profile, by)]
     return {**meta, "profile": [by, *kept]}
 
