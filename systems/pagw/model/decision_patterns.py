@@ -42,8 +42,8 @@ def record_decision(decision: DecisionRow) -> SqlChange:
     return pagw.change(
         """INSERT INTO pagw.decisions (pagw_id, number, source, outcome, review_action, arrived_at,
                payer_decided_at, response_key, response_sha256, contradicts)
-           VALUES (%(pagw_id)s,
-               (SELECT coalesce(max(number), 0) + 1 FROM pagw.decisions WHERE pagw_id = %(pagw_id)s),
+           VALUES (%(pagw_id)s::text,
+               (SELECT coalesce(max(number), 0) + 1 FROM pagw.decisions WHERE pagw_id = %(pagw_id)s::text),
                %(source)s, %(outcome)s, %(review_action)s, %(arrived_at)s, %(payer_decided_at)s,
                %(response_key)s, %(response_sha256)s, %(contradicts)s)
            ON CONFLICT (pagw_id, source) DO NOTHING""",
@@ -55,9 +55,9 @@ def record_decision(decision: DecisionRow) -> SqlChange:
 def decisions_of(tenant: str, pagw_id: str) -> SqlRows[DecisionRow]:
     return pagw.rows(
         DecisionRow,
-        """SELECT {columns} FROM pagw.decisions WHERE pagw_id = %(pagw_id)s AND EXISTS (
-               SELECT 1 FROM pagw.request_tracker
-               WHERE request_tracker.pagw_id = %(pagw_id)s AND tenant = %(tenant)s)
+        """SELECT {columns} FROM pagw.decisions WHERE pagw_id IN (
+               SELECT pagw_id FROM pagw.request_tracker
+               WHERE pagw_id = %(pagw_id)s AND tenant = %(tenant)s)
            ORDER BY number""",
         tenant=tenant,
         pagw_id=pagw_id,

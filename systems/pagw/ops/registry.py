@@ -51,9 +51,10 @@ PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
     payers,
     patterns.put_provider,
     patterns.put_payer,
+    patterns.payer,
     *PROVIDERS.writes,
-    *PAYERS.writes,
-    *TOKENS.writes,
+    *PAYERS.patterns,
+    *TOKENS.patterns,
 )
 
 

@@ -52,6 +52,8 @@ from pagw.workers.stages.payer_answers import (
 )
 from pagw.workers.stages.subscription_handler import CANCELLED_OCCASION
 
+# Updates in a row, of which the last is decided.
+MAX_FORMERS: Final = 50
 # A payer may change its decision after one of these.
 TERMINAL_WITH_DECISION: Final = (Status.COMPLETED, Status.CANCELLED, Status.FAILED)
 
@@ -179,7 +181,7 @@ class ResponseBuilder(BaseStage):
                 decision_patterns.record_decision(row),
                 *self._build_payer_lookup_writes(request, bundle, answer),
                 *self._build_lookup_writes(request, decision),
-                *await self._build_former_end(request, decision),
+                *await self._build_former_ends(request, answer),
                 patterns.tell_answered(request.pagw_id),
             ),
         )
@@ -255,16 +257,31 @@ class ResponseBuilder(BaseStage):
             client_writes=told if later.is_current else (),
         )
 
-    async def _build_former_end(self, request: RequestRow, decision: Decision) -> list[SqlWrite[Any]]:
-        """Return the writes that end the request that a confirmed cancellation cancels.
+    async def _build_former_ends(self, request: RequestRow, answer: LoadedAnswer) -> list[SqlWrite[Any]]:
+        """Return the writes that end the requests that this one replaced, and that wait for no decision of
+        their own any more.
 
-        An update that is itself cancelled, because another replaced it, ends no other request.
+        A confirmed cancellation ends the request that it cancels. A payer that speaks PAS decides only the
+        current request, so its decision also ends each earlier one that is pended.
         """
-        if request.kind != "cancel" or decision.outcome is not Outcome.CANCELLED or request.replaces is None:
+        if request.kind == "submit":
             return []
-        former = await self.stores.run(patterns.request_in_hand(request.tenant, request.replaces))
-        if former is None or not can_follow(former.status, Status.CANCELLED):
-            return []
+        is_cancelled = answer.decision.outcome is Outcome.CANCELLED
+        ended: list[RequestRow] = []
+        former = request
+        while former.replaces is not None and len(ended) < MAX_FORMERS:
+            found = await self.stores.run(patterns.request_in_hand(request.tenant, former.replaces))
+            if found is None:
+                break
+            is_confirmed = request.kind == "cancel" and is_cancelled and former is request
+            is_superseded = answer.response is not None and found.status is Status.PENDED
+            if (is_confirmed and can_follow(found.status, Status.CANCELLED)) or is_superseded:
+                ended.append(found)
+            former = found
+        return [write for each in ended for write in self._build_end(request, each)]
+
+    def _build_end(self, request: RequestRow, former: RequestRow) -> list[SqlWrite[Any]]:
+        """Return the writes that end a request because `request` replaced or cancelled it."""
         at, is_open = self.get_now(), former.status not in TERMINAL
         learnt = RequestUpdate(
             completed_at=at if is_open else None,

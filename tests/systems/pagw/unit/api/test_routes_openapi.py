@@ -29,7 +29,7 @@ def app(stores: Stores) -> FastAPI:
     with patch_environ({}, without=["PAGW_"]):
         routers = [
             *build_api_routes(stores.for_component("api")),
-            build_callback_routes(stores.for_component("payer-callbacks")),
+            *build_callback_routes(stores.for_component("payer-callbacks")),
         ]
     made = make_app("PAGW", "1", (), self_authenticated=routers, max_body_bytes=1000)
     configure_outcomes(made)

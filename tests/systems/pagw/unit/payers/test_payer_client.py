@@ -172,9 +172,8 @@ async def test_second_refused_token_fails_without_effect() -> None:
         return "stale"
 
     async with open_payer(sandbox) as payer:
-        unlucky = JsonPayerClient(
-            payer.http, payer.config, get_stale_token, payer.discard_token, sandbox.clock
-        )
+        config, clock = payer.config, sandbox.clock
+        unlucky = JsonPayerClient(payer.http, config, get_stale_token, payer.discard_token, clock)
         with pytest.raises(ExternalServiceFailed, match="credentials") as refused:
             await unlucky.submit(REFERENCE, BODY)
     assert not refused.value.may_be_done

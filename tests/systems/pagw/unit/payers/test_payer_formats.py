@@ -91,7 +91,7 @@ def test_names_an_invalid_member_without_its_value(changes: dict[str, Any], said
 @all_cases("answer", [b"", b"{", b"[]", json.dumps({"status": PATIENT}).encode(), b"[" * 100_000])
 def test_reports_an_invalid_decision_without_its_value(answer: bytes) -> None:
     with pytest.raises(ExternalServiceFailed, match="Invalid response") as failed:
-        parse_decision(answer)
+        JsonFormat().parse_answer(answer)
     assert PATIENT not in str(failed.value)
 
 
