@@ -29,7 +29,7 @@ from pagw.model.entities import PayerRow, RequestRow
 from pagw.model.lookup import RequestLookup
 from pagw.model.rate_limits import count_callback
 from pagw.model.registries import get_payer
-from pagw.workers.payer_callbacks import record_callback
+from pagw.workers.payer_callbacks import record_callback, refuse_unsent
 from pagw.workers.stages.payer_answers import get_item_sequences
 
 BEARER: Final = "bearer "
@@ -78,6 +78,7 @@ class PayerNotifications:
 
     def _check(self, request: RequestRow, response: Mapping[str, Any]) -> None:
         """Raise `InvalidRequest` if the response is invalid or inconsistent with its request."""
+        refuse_unsent(request)
         try:
             answer = FORMATS[FormatName.fhir_pas].parse_answer(dump_exact(response))
         except ExternalServiceFailed as error:

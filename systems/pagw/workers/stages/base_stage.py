@@ -335,7 +335,8 @@ def build_client_delivery(
     if not target:
         return []
     ending = ending or Ending(Status.COMPLETED, request.decision)
-    delivery_id = f"{request.pagw_id}#{ending.format_id('failed') if ending.failure_number else 'callback'}"
+    name = ending.format_id("failed" if ending.failure_number else "callback")
+    delivery_id = f"{request.pagw_id}#{name}"
     return [
         delivery_patterns.create_delivery(
             delivery_id=delivery_id,
