@@ -13,6 +13,7 @@
     POST   /sandbox/decisions  {"reference": R}: decide a pended request now
     POST   /sandbox/revisions  {"reference": R}: replace a decision by its opposite
     GET    /sandbox/callbacks  how many notifications are due, in progress, accepted and refused
+    POST   /sandbox/subscriptions  {"url": U, "secret": S}: send all decisions to U
     DELETE /sandbox/tokens     invalidate all tokens
 """
 
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import Field
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -33,7 +35,7 @@ from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.web.bodies import JsonBody
-from holdfast.web.sandbox_faults import ERROR_HANDLERS, Faults, apply_faults
+from holdfast.web.sandbox_faults import ERROR_HANDLERS, ControlBody, Faults, apply_faults
 from holdfast_demo.pagw.sandbox.pas_notifications import PasNotifications, PasSubscription
 from holdfast_demo.pagw.sandbox.pas_state import PasAuthorization, PasRefused, PasState
 from holdfast_demo.pagw.sandbox.payer import (
@@ -50,11 +52,18 @@ from pagw.domain.fhir.outcomes import FhirRefused, select_errors
 from pagw.domain.fhir.responses.notifications import build_handshake
 from pagw.domain.fhir.responses.response_bundles import to_inquiry_response
 from pagw.domain.fhir.rules.pas_rules import check_inquiry, check_request
-from pagw.domain.fhir.subscriptions import parse_subscription
-from pagw.domain.fhir.urls import CONTENT_TYPE
+from pagw.domain.fhir.subscriptions import SubscriptionRequest, parse_subscription
+from pagw.domain.fhir.urls import CONTENT_TYPE, TOPIC
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 BASE_URL: Final = "http://pas-payer.example"
+
+
+class SubscriptionBody(ControlBody):
+    """The body of `POST /sandbox/subscriptions`."""
+
+    url: str = Field(pattern="^https?://[!-~]+$", max_length=2000)
+    secret: str = Field(min_length=1, max_length=200)
 
 
 @dataclass
@@ -204,6 +213,14 @@ class PasPayerSandbox:
         due, sent = len(self.state.due_notifications), self.notifications
         return JSONResponse({"owed": due, "pending": sent.pending, "done": sent.done, "failed": sent.failed})
 
+    async def add_subscription(self, request: Request) -> Response:
+        """Subscribe an endpoint to all decisions, without a handshake."""
+        body = await JsonBody(SubscriptionBody)(request)
+        headers = (f"Authorization: Bearer {body.secret}",)
+        wanted = SubscriptionRequest(topic=TOPIC, organization="*", endpoint=body.url, headers=headers)
+        self.subscriptions.append(PasSubscription(f"{BASE_URL}/Subscription/all", wanted))
+        return JSONResponse({})
+
     async def forget_tokens(self, request: Request) -> Response:
         """Invalidate all tokens."""
         self.tokens.forget()
@@ -251,6 +268,7 @@ def build_pas_payer_app(sandbox: PasPayerSandbox) -> Starlette:
             Route("/sandbox/decisions", sandbox.decide, methods=["POST"]),
             Route("/sandbox/revisions", sandbox.revise, methods=["POST"]),
             Route("/sandbox/callbacks", sandbox.get_callbacks),
+            Route("/sandbox/subscriptions", sandbox.add_subscription, methods=["POST"]),
             Route("/sandbox/tokens", sandbox.forget_tokens, methods=["DELETE"]),
         ],
         exception_handlers=ERROR_HANDLERS,

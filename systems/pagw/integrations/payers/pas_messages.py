@@ -2,8 +2,9 @@
 
 The provider's Bundle is forwarded as it is, with one addition: each item of the Claim gets a trace number of
 the gateway, the pagwId under the system `urn:pagw:request`. PAS has trace numbers for this (X12 278, TRN):
-the payer returns them with the item, so that an answer says which request it is about. Nothing here changes
-the payer's answer: it is parsed for the decision, and passed on whole.
+the payer returns them with the item, so that an answer says which request it is about. In an update, only the
+items that it adds or changes get one, because all others must equal those of the prior Claim. Nothing here
+changes the payer's answer: it is parsed for the decision, and passed on whole.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pagw.domain.fhir.decisions import Decision, ItemDecision, Outcome, ReviewAc
 from pagw.domain.fhir.exact_json import parse_exact
 from pagw.domain.fhir.references import Entry, Graph, find_extension, get_first_code, get_objects
 from pagw.domain.fhir.rules.response_rules import get_action_codes
+from pagw.domain.fhir.rules.update_rules import get_change
 from pagw.domain.fhir.urls import (
     CLAIM_INQUIRY,
     INQUIRY_BUNDLE,
@@ -59,10 +61,14 @@ class AnswerUnclear(ValueError):
 
 
 def build_pas_request(bundle: Mapping[str, Any], reference: str) -> dict[str, Any]:
-    """Return the provider's Bundle with the gateway's trace number on each item of its Claim."""
+    """Return the provider's Bundle with the gateway's trace number on the items of its Claim: on all of them,
+    or on those that an update changes.
+    """
     first, *others = bundle["entry"]
     claim = first["resource"]
-    items = [_add_trace_number(each, reference) for each in get_objects(claim, "item")]
+    given = get_objects(claim, "item")
+    changed = [each for each in given if get_change(each) is not None] or given
+    items = [_add_trace_number(each, reference) if each in changed else each for each in given]
     return {**bundle, "entry": [{**first, "resource": {**claim, "item": items}}, *others]}
 
 

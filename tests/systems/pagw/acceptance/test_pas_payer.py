@@ -172,6 +172,24 @@ async def test_lost_answer_is_found_by_inquiry_and_not_sent_again(guide: str, re
     await run_pas_scenario(scenario, guide=guide, returns_traces=returns_traces)
 
 
+async def test_lost_answer_to_an_update_is_found_by_inquiry() -> None:
+    async def scenario(pipeline: Pipeline, sandbox: PasPayerSandbox) -> None:
+        first = build_bundle("P-1", PENDED_APPROVED)
+        former = await submit(pipeline, first)
+        sandbox.faults = Faults(failed_after=1.0)
+        second = build_update_bundle(first, reference="P-2", added=("99213",))
+        update = await pipeline.submit_bundle(second, "acme", "k")
+        with pytest.raises((ExternalServiceFailed, RetryLater)):
+            await pipeline.settle()
+        sandbox.faults = Faults()
+        pipeline.clock.advance(minutes=2)
+        await pipeline.settle()
+        assert list_acted(sandbox) == [former, update]
+        assert (await pipeline.request(update)).status is Status.PENDED
+
+    await run_pas_scenario(scenario)
+
+
 async def test_request_that_never_arrived_is_sent_again() -> None:
     async def scenario(pipeline: Pipeline, sandbox: PasPayerSandbox) -> None:
         # Another request under the same identifier of the Claim is not mistaken for this one.
