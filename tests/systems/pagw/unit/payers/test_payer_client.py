@@ -199,8 +199,6 @@ async def test_sends_the_api_key_or_nothing_as_configured() -> None:
             await look_up_with_key(url, "", "none")
         with pytest.raises(SettingsError, match="expected an API key"):
             await look_up_with_key(url, " ", "api_key")
-        with pytest.raises(SettingsError, match="auth_type mtls, which is not supported"):
-            await look_up_with_key(url, "", "mtls")
 
 
 @pytest.mark.proves("PG-56")
