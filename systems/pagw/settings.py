@@ -22,6 +22,8 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "answer_wait_s": (0, 13, 14),
     "retention_years": (6, 7, 100),
     "bundle_bytes_max": (1_000, 25_000_000, 200_000_000),
+    # Events for clients out of reach are kept this long, and $events returns them.
+    "event_days": (1, 30, 365),
     # A request without progress for this long is stuck.
     "stuck_minutes": (1, 30, 10_000),
 }
@@ -73,6 +75,7 @@ class PagwSettings:
     answer_wait_s: int = RANGES["answer_wait_s"][1]
     retention_years: int = RANGES["retention_years"][1]
     bundle_bytes_max: int = RANGES["bundle_bytes_max"][1]
+    event_days: int = RANGES["event_days"][1]
     stuck_minutes: int = RANGES["stuck_minutes"][1]
     idempotency: bool = SWITCHES["idempotency"]
     private_targets: bool = SWITCHES["private_targets"]

@@ -82,6 +82,8 @@ API: Final = Component(
         delivery_patterns.create_delivery,
         delivery_patterns.create_subscription,
         delivery_patterns.set_subscription,
+        delivery_patterns.release_held,
+        delivery_patterns.events_of,
         (*RESPONSE_READS, files.attachment, files.kept_subscription),
         decision_patterns.decisions_of,
         (files.keep_bundle, files.keep_subscription),

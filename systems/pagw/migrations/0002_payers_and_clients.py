@@ -54,6 +54,7 @@ STATEMENTS: Final = (
     """CREATE INDEX idx_deliveries_events ON pagw.deliveries (subscription_id, event_number)
        WHERE subscription_id IS NOT NULL""",
     "ALTER TABLE pagw.subscriptions ADD COLUMN retry_at TIMESTAMP WITH TIME ZONE",
+    """CREATE INDEX idx_deliveries_held ON pagw.deliveries (created_at) WHERE status = 'held'""",
     "CREATE INDEX idx_subscriptions_retry ON pagw.subscriptions (retry_at) WHERE status = 'error'",
     # Follows a request to the ones that replaced it.
     """CREATE INDEX idx_request_tracker_replaces ON pagw.request_tracker (replaces)

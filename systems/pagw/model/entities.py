@@ -242,6 +242,8 @@ class SubscriptionRow(SqlRow):
     ends_at: datetime | None
     events: int
     error: str | None
+    # While in error: when the gateway tries the endpoint again; None if only the client can reactivate it.
+    retry_at: datetime | None = None
 
 
 class SubscriptionId(SqlRow):
@@ -249,7 +251,12 @@ class SubscriptionId(SqlRow):
 
 
 class DeliveryRow(SqlRow):
-    """A notification to a client: delivered at least once, under the same id on every attempt."""
+    """A notification to a client: delivered at least once, under the same id on every attempt.
+
+    A delivery is `held` while its client is out of reach, and `waiting` again in the next `round` of
+    attempts. It is `given_up` if the client ended its subscription or refuses for good, and `expired` if it
+    was held for too long.
+    """
 
     delivery_id: str
     tenant: str
@@ -265,6 +272,7 @@ class DeliveryRow(SqlRow):
     created_at: datetime
     updated_at: datetime
     delivered_at: datetime | None
+    round: int = 1
 
 
 class StatusCount(SqlRow):
@@ -331,13 +339,19 @@ class DeliveryMessage(BaseModel):
     delivery_id: str
     pagw_id: str
     tenant: str
+    round: int = 1
+
+    @property
+    def id(self) -> str:
+        """The message's id: one per delivery and round."""
+        return self.delivery_id if self.round == 1 else f"{self.delivery_id}#{self.round}"
 
 
 # --- queues -------------------------------------------------------------------------------------------------
 
 # With pauses up to five minutes, a payer may be down for about two hours. Then an operator decides.
 MAX_RECEIVES: Final = 30
-# A webhook is tried this often, with growing pauses; then its delivery is given up.
+# A webhook is tried this often, with growing pauses; then its delivery is held.
 MAX_DELIVERY_ATTEMPTS: Final = 12
 VISIBILITY_S: Final = 30
 
@@ -364,10 +378,10 @@ notifications = Queue(
     DeliveryMessage,
     fifo=True,
     group=lambda message: message.delivery_id,
-    deduplication=lambda message: message.delivery_id,
+    deduplication=lambda message: message.id,
     visibility_s=VISIBILITY_S,
     max_receives=MAX_DELIVERY_ATTEMPTS,
-    purpose="Webhooks to clients, retried until accepted or given up",
+    purpose="Webhooks to clients, retried until accepted or held",
     prefix="Q8",
     rate=Rate(per="notice to a client"),
 )

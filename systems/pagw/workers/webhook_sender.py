@@ -20,12 +20,12 @@ from holdfast.runtime import Secrets
 from holdfast.web import sign
 from holdfast.web.webhook_targets import DeliveryAttempt, check_target, deliver
 from pagw.domain.fhir.exact_json import dump_exact
-from pagw.domain.fhir.responses.notifications import build_notification
+from pagw.domain.fhir.responses.notifications import build_handshake, build_notification
 from pagw.domain.fhir.subscriptions import SubscriptionRequest
 from pagw.domain.statuses import Status
 from pagw.model import files
 from pagw.model.audit import Actor
-from pagw.model.entities import FHIR_JSON, JSON, DeliveryRow, RequestRow
+from pagw.model.entities import FHIR_JSON, JSON, DeliveryRow, RequestRow, SubscriptionRow
 from pagw.settings import PagwSettings
 from pagw.workers.responses import ResponseReader
 
@@ -105,6 +105,16 @@ class WebhookSender:
             id=row.delivery_id.replace("#", "-"),
         )
         return dump_exact(bundle)
+
+
+def build_handshake_webhook(
+    row: SubscriptionRow, subscription: SubscriptionRequest, settings: PagwSettings
+) -> Webhook:
+    """Build the handshake webhook of a subscription, with the client's own headers."""
+    id = f"handshake-{row.subscription_id}"
+    url = f"{settings.public_url}/fhir/Subscription/{row.subscription_id}"
+    body = json.dumps(build_handshake(subscription_url=url, at=row.created_at, id=id), sort_keys=True)
+    return Webhook(id, subscription.endpoint, body.encode(), parse_headers(subscription.headers))
 
 
 def restore_announced_state(row: DeliveryRow, request: RequestRow) -> RequestRow:

@@ -344,7 +344,6 @@ def build_client_delivery(
             pagw_id=request.pagw_id,
             subscription_id=None,
             target=str(target),
-            secret_name=None,
             event_number=1,
             told=ending.to_json(at),
             at=at,

@@ -8,6 +8,7 @@ up (`notifier`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
@@ -62,11 +63,13 @@ class SubscriptionHandler(BaseStage):
         ending = await self._load_ending(request, message)
         if ending.later_callback is None:
             await self._finish_submission(request)
+        skipped = set[str]()
         while True:
             try:
-                await self._complete(request, message, ending)
+                await self._complete(request, message, ending, skipped)
             except SubscriptionUndeliverable as undeliverable:
                 await self._disable(request, undeliverable)
+                skipped.add(undeliverable.subscription_id)
                 continue
             except ConditionFailed as refused:
                 await self.handle_conflict(request, message, refused)
@@ -81,8 +84,12 @@ class SubscriptionHandler(BaseStage):
         outcome = next(each.outcome for each in decisions if each.source == number)
         return Ending(request.status, outcome, later_callback=number)
 
-    async def _complete(self, request: RequestRow, message: StageMessage, ending: Ending) -> None:
-        """Announce and complete the request in one transaction, which also numbers the events."""
+    async def _complete(
+        self, request: RequestRow, message: StageMessage, ending: Ending, skipped: Collection[str]
+    ) -> None:
+        """Announce and complete the request in one transaction, which also numbers the events. Leave out the
+        subscriptions in `skipped`.
+        """
         at, count = self.get_now(), 0
         # A request that has ended already is announced and keeps its status.
         is_over = request.status in TERMINAL
@@ -90,6 +97,8 @@ class SubscriptionHandler(BaseStage):
             for each in await sql.run(
                 delivery_patterns.subscribers(request.tenant, request.provider_npi or "", at)
             ):
+                if each.subscription_id in skipped:
+                    continue
                 await self._announce(sql, request, each.subscription_id, ending)
                 count += 1
             step = StageResult(
@@ -141,6 +150,7 @@ class SubscriptionHandler(BaseStage):
         if ending.later_callback is not None:
             suffix = f"#{ending.format_id('d')}"
         delivery_id = f"{request.pagw_id}#{subscription.subscription_id}{suffix}"
+        is_held = subscription.status != "active"
         return [
             delivery_patterns.create_delivery(
                 delivery_id=delivery_id,
@@ -148,12 +158,13 @@ class SubscriptionHandler(BaseStage):
                 pagw_id=request.pagw_id,
                 subscription_id=subscription.subscription_id,
                 target=subscription.endpoint,
-                secret_name=subscription.secret_name,
                 event_number=subscription.events,
                 told=ending.to_json(request.completed_at or at),
+                status="held" if is_held else "waiting",
                 at=at,
             ),
-            build_delivery_message(self.stores, request, delivery_id),
+            # The event of a client out of reach is kept until the subscription is active again.
+            *(() if is_held else (build_delivery_message(self.stores, request, delivery_id),)),
         ]
 
     async def _finish_submission(self, request: RequestRow) -> None:
