@@ -56,6 +56,7 @@ STATEMENTS: Final = (
     "ALTER TABLE pagw.subscriptions ADD COLUMN retry_at TIMESTAMP WITH TIME ZONE",
     """CREATE INDEX idx_deliveries_held ON pagw.deliveries (created_at) WHERE status = 'held'""",
     "CREATE INDEX idx_subscriptions_retry ON pagw.subscriptions (retry_at) WHERE status = 'error'",
+    "CREATE INDEX idx_request_tracker_payer ON pagw.request_tracker (payer_id, created_at)",
     # Follows a request to the ones that replaced it.
     """CREATE INDEX idx_request_tracker_replaces ON pagw.request_tracker (replaces)
        WHERE replaces IS NOT NULL""",

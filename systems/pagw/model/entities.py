@@ -129,6 +129,8 @@ class RequestUpdate(SqlRow):
     response_key: str | None = None
     decision: str | None = None
     decided_at: datetime | None = None
+    # A deadline of the payer's own; the earlier one counts.
+    due_at: datetime | None = None
     # The time of the next inquiry, if the payer has not called back.
     inquire_at: datetime | None = None
     completed_at: datetime | None = None

@@ -187,6 +187,7 @@ def advance(
                s3_response_key = coalesce(%(response_key)s::text, s3_response_key),
                decision = coalesce(%(decision)s::text, decision),
                decided_at = coalesce(decided_at, %(decided_at)s::timestamptz),
+               due_at = least(due_at, %(due_at)s::timestamptz),
                inquire_at = coalesce(%(inquire_at)s::timestamptz, inquire_at),
                completed_at = CASE WHEN %(then)s::text = ANY(%(ends)s::text[])
                    THEN coalesce(%(completed_at)s::timestamptz, completed_at) END,

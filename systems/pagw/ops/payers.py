@@ -1,6 +1,6 @@
 """Onboarding of payers: a connection test, a sample submission, subscriptions, and the gateway's keys.
 
-The commands (`api/payer_commands.py`) only show what these functions return. None of them shows a secret, and
+The commands (`api/payer_commands.py`) show what these functions return. None of them shows a secret, and
 none stores anything of an answer: a sample's answer is parsed and reduced to its decision.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from holdfast import Stores
@@ -55,7 +56,7 @@ class Payers:
         """Check the configuration, the secrets, the credentials and a call without effect, in this order; end
         with the first failure. Raise `NotFound` for an unknown payer.
         """
-        row = await self._get_row(payer_id)
+        row = await load_payer(self.stores, payer_id)
         steps: dict[str, Callable[[], Awaitable[str]]] = {
             "configuration": lambda: _check_configuration(row),
             "secrets": lambda: self._check_secrets(row),
@@ -75,7 +76,7 @@ class Payers:
         The payer acts on it: use a member and a provider that it knows as test data. Raise `FhirRefused` for
         an invalid Bundle.
         """
-        row = await self._get_row(payer_id)
+        row = await load_payer(self.stores, payer_id)
         config, call = parse_payer_config(row.model_dump()), self._build_sample_call(row, body)
         answer = await self._build_client(row).send(call)
         parsed = get_format(config).parse_answer(answer.body)
@@ -97,7 +98,7 @@ class Payers:
         """Subscribe at a payer that speaks PAS to the decisions about an organization's requests. Return the
         id and status of the subscription.
         """
-        row = await self._get_row(payer_id)
+        row = await load_payer(self.stores, payer_id)
         config, client = parse_payer_config(row.model_dump()), self._build_client(row)
         if not isinstance(client, PasPayerClient) or not config.callback_secret_name:
             raise InvalidRequest(
@@ -116,13 +117,6 @@ class Payers:
         created = await client.subscribe(resource)
         await self._audit(payer_id, "subscribed", actor, {"organization": organization, **created})
         return created
-
-    async def _get_row(self, payer_id: str) -> PayerRow:
-        """Return the payer. Raise `NotFound` if it is not configured."""
-        row = await get_payer(self.stores, payer_id)
-        if row is None:
-            raise NotFound(f"Unknown payer {payer_id[:50]!r}. List them with `holdfast pagw payers list`.")
-        return row
 
     def _build_client(self, row: PayerRow) -> PayerClient:
         return build_payer_client(self.stores, self.clients, row, self.secrets)
@@ -170,6 +164,14 @@ class Payers:
         await record_event(self.stores, event)
 
 
+async def load_payer(stores: Stores, payer_id: str) -> PayerRow:
+    """Return a payer. Raise `NotFound` if it is not configured."""
+    row = await get_payer(stores, payer_id)
+    if row is None:
+        raise NotFound(f"Unknown payer {payer_id[:50]!r}. List them with `holdfast pagw payers list`.")
+    return row
+
+
 async def load_key_set(stores: Stores, secrets: Secrets) -> dict[str, Any]:
     """Return the public keys of all payers that verify signed assertions. A missing secret is left out."""
     from pagw.integrations.payers.client_assertion import build_key_set
@@ -190,6 +192,12 @@ def describe_payer(row: PayerRow) -> dict[str, Any]:
     config: PayerConfig = parse_payer_config(row.model_dump())
     shown = config.model_dump(mode="json", exclude_none=True)
     return {**shown, "token_url": config.token_address if config.auth_type is AuthType.oauth2 else None}
+
+
+async def describe_health(stores: Stores, payer_id: str) -> dict[str, Any]:
+    """Return the numbers of a payer's requests: those of the last day, and those that wait now."""
+    found = await stores.run(registry.payer_health(payer_id, stores.now() - timedelta(days=1)))
+    return {} if found is None else found.model_dump(mode="json")
 
 
 async def _check_configuration(row: PayerRow) -> str:

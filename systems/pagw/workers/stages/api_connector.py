@@ -27,6 +27,7 @@ from pagw.integrations.payers.http_clients import PayerHttpClients, open_http_cl
 from pagw.model import files, patterns
 from pagw.model.audit import Actor
 from pagw.model.entities import IdempotencyRecord, PayerRow, RequestRow, RequestUpdate, StageMessage
+from pagw.model.rate_limits import TENANT_LIMIT, count_payer_call
 from pagw.model.registries import REGISTRIES, TOKENS, build_payer_client, get_payer
 from pagw.workers.payer_callbacks import record_callback
 from pagw.workers.stages.base_stage import BaseStage, StageFailed, StageResult
@@ -51,6 +52,7 @@ class ApiConnector(BaseStage):
         patterns.count_retry,
         REGISTRIES,
         TOKENS,
+        TENANT_LIMIT,
         patterns.CALLS,
     )
     also_accepts = (Status.PENDED,)
@@ -69,7 +71,8 @@ class ApiConnector(BaseStage):
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
         """Submit a converted request. If the message is an inquiry, look up a pended one and return None.
 
-        Raise `StageFailed` if the payer is gone, `ExternalServiceFailed` if a call fails.
+        Raise `StageFailed` if the payer is gone, `ExternalServiceFailed` if a call fails, `RateLimited` if
+        the payer's limit is reached: the queue retries the request.
         """
         if request.status is Status.PENDED and not message.is_inquiry:
             return None
@@ -81,6 +84,8 @@ class ApiConnector(BaseStage):
         if request.status is Status.PENDED:
             await self._inquire(request, payer, call)
             return None
+        if (limit := row.options.get("max_per_minute")) is not None:
+            await count_payer_call(self.stores, row.payer_id, limit)
         outcome = await self._call_payer(request, row, payer, call)
         is_final = outcome["status"] == FINAL
         return StageResult(
