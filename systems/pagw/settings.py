@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,7 @@ from holdfast.core.errors import SettingsError
 from holdfast.model.system import RequiredSetting
 
 PREFIX: Final = "PAGW_"
+_TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 
 # Minimum, default and maximum of each number.
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
@@ -38,9 +40,13 @@ TEXTS: Final[Mapping[str, str]] = {
     "jwks_url": "",
     "token_issuer": "",
     "token_audience": "pagw",
+    # The issuer's token endpoint, which the SMART configuration names.
+    "token_url": "",
     # The gateway's public address, for payers' callbacks and the CapabilityStatement.
     "public_url": "http://127.0.0.1:8080",
     "tenant_limits": "",
+    # Tenants whose requests other tenants find with the member id and a provider's NPI.
+    "shared_inquiries": "",
 }
 # Without these, clients cannot authenticate, or data leaves for addresses that are not checked.
 PRODUCTION: Final = (
@@ -82,8 +88,10 @@ class PagwSettings:
     jwks_url: str = TEXTS["jwks_url"]
     token_issuer: str = TEXTS["token_issuer"]
     token_audience: str = TEXTS["token_audience"]
+    token_url: str = TEXTS["token_url"]
     public_url: str = TEXTS["public_url"]
     tenant_limits: str = TEXTS["tenant_limits"]
+    shared_inquiries: str = TEXTS["shared_inquiries"]
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> PagwSettings:
@@ -94,7 +102,21 @@ class PagwSettings:
         values = read_env(PREFIX, environ, numbers=RANGES, switches=SWITCHES, texts=TEXTS)
         settings = cls(**values)
         settings.get_tenant_limit("")
+        settings.list_shared_tenants()
         return settings
+
+    def list_shared_tenants(self) -> tuple[str, ...]:
+        """Return the tenants whose requests other tenants may find. Raise `SettingsError` for a name that no
+        tenant can have.
+        """
+        names = tuple(filter(None, (each.strip() for each in self.shared_inquiries.split(","))))
+        for name in names:
+            if not _TENANT.fullmatch(name):
+                raise SettingsError(
+                    f"Invalid PAGW_SHARED_INQUIRIES entry {name!r}: expected the names of tenants, separated "
+                    "by commas."
+                )
+        return names
 
     def get_tenant_limit(self, tenant: str) -> int:
         """Return the tenant's requests per minute: from PAGW_TENANT_LIMITS (`acme=1200,zenith=60`), else the

@@ -74,6 +74,7 @@ API: Final = Component(
     "Serves clients: submissions, inquiries, subscriptions, sessions and request status",
     uses=(
         (patterns.submission, patterns.request, patterns.requests_of, patterns.found_by, patterns.audit_of),
+        patterns.current_request,
         (patterns.create_request, patterns.make_findable, patterns.advance, patterns.tell_answered),
         delivery_patterns.subscription,
         delivery_patterns.subscriptions_of,

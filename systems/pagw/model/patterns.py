@@ -383,6 +383,31 @@ def found_by_payer(payer_id: str, hash: str, *, limit: int = 20) -> SqlRows[Requ
     )
 
 
+@pattern("S14", "The current request in the place of one", rate=PER_QUESTION, example=(_TENANT, _ID))
+def current_request(tenant: str, pagw_id: str) -> SqlOne[RequestRow]:
+    """Select the last update of a request, over any number of updates; the request itself without one.
+
+    An update that failed, or that was cancelled before the payer had it, has replaced nothing.
+    """
+    return pagw.one(
+        RequestRow,
+        """WITH RECURSIVE chain (pagw_id, depth) AS (
+               SELECT pagw_id, 0 FROM pagw.request_tracker
+               WHERE tenant = %(tenant)s AND pagw_id = %(pagw_id)s
+             UNION ALL
+               SELECT later.pagw_id, chain.depth + 1 FROM pagw.request_tracker AS later
+               JOIN chain ON later.replaces = chain.pagw_id
+               WHERE later.tenant = %(tenant)s AND later.kind = 'update' AND later.status <> 'FAILED'
+                 AND (later.status <> 'CANCELLED' OR later.metadata ? 'cancelledBy') AND depth < 100)
+           SELECT {columns} FROM pagw.request_tracker
+           WHERE pagw_id = (
+               SELECT chain.pagw_id FROM chain JOIN pagw.request_tracker AS found USING (pagw_id)
+               ORDER BY depth DESC, found.created_at DESC, chain.pagw_id DESC LIMIT 1)""",
+        tenant=tenant,
+        pagw_id=pagw_id,
+    )
+
+
 # --- audit --------------------------------------------------------------------------------------------------
 
 

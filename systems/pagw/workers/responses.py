@@ -53,13 +53,14 @@ class ResponseReader:
                 await _wait_for_notice(notices, pagw_id, min(left, POLL_S))
 
     async def read_response(
-        self, request: RequestRow, actor: Actor, *, inquiry: bool = False
+        self, request: RequestRow, actor: Actor, *, inquiry: bool = False, by_tenant: str | None = None
     ) -> dict[str, Any]:
         """Return the request's ClaimResponse Bundle and audit the read. `inquiry` returns it as a response of
-        `$inquire`.
+        `$inquire`; `by_tenant` is the reader's tenant.
         """
         answer = await self._load_response(request, inquiry=inquiry)
-        await record_event(self.stores, build_read_event(request, actor, "ClaimResponse"))
+        event = build_read_event(request, actor, "ClaimResponse", by_tenant)
+        await record_event(self.stores, event)
         return answer
 
     async def read_request(self, request: RequestRow, actor: Actor) -> bytes:
@@ -139,8 +140,11 @@ def is_answered(request: RequestRow) -> bool:
     return request.s3_response_key is not None or request.completed_at is not None
 
 
-def build_read_event(request: RequestRow, actor: Actor, resource_type: str) -> AuditEvent:
-    """Return the audit event of a read of PHI."""
+def build_read_event(
+    request: RequestRow, actor: Actor, resource_type: str, by_tenant: str | None = None
+) -> AuditEvent:
+    """Return the audit event of a read of PHI. It names the reader's tenant if that is another."""
+    is_other = by_tenant not in (None, request.tenant)
     return AuditEvent(
         type="PHI_READ",
         actor=actor,
@@ -149,6 +153,7 @@ def build_read_event(request: RequestRow, actor: Actor, resource_type: str) -> A
         pagw_id=request.pagw_id,
         resource_type=resource_type,
         resource_id=request.pagw_id,
+        details={"byTenant": by_tenant} if is_other else {},
     )
 
 

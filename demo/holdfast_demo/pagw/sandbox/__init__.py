@@ -120,6 +120,7 @@ def _build_issuer_variables(url: str) -> dict[str, str]:
     return {
         "PAGW_JWKS_URL": f"{url}/.well-known/jwks.json",
         "PAGW_TOKEN_ISSUER": ISSUER,
+        "PAGW_TOKEN_URL": f"{url}/token",
         "PAGW_TOKEN_AUDIENCE": AUDIENCE,
     }
 

@@ -142,6 +142,18 @@ class KeySet(BaseModel):
     keys: list[dict[str, Any]]
 
 
+class SmartConfiguration(BaseModel):
+    """The SMART configuration of the server."""
+
+    issuer: str
+    jwks_uri: str
+    token_endpoint: str
+    grant_types_supported: list[str]
+    scopes_supported: list[str]
+    capabilities: list[str]
+    code_challenge_methods_supported: list[str]
+
+
 class NotificationTaken(View):
     pagw_ids: list[str]
 
