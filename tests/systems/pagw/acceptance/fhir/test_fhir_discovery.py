@@ -89,10 +89,8 @@ def test_wildcards_and_letters_grant_what_they_include(
 def test_events_of_a_subscription_are_listed_over_http(gateway: Gateway) -> None:
     created = gateway.post("/fhir/Subscription", build_subscription(gateway)).json()
     path = f"/fhir/Subscription/{created['id']}/$events"
-    asked: dict[str, Any] = {
-        "resourceType": "Parameters",
-        "parameter": [{"name": "eventsSinceNumber", "valueString": "1"}],
-    }
+    since = {"name": "eventsSinceNumber", "valueString": "1"}
+    asked: dict[str, Any] = {"resourceType": "Parameters", "parameter": [since]}
     for response in (gateway.get(path), gateway.post(path, asked)):
         assert response.status_code == 200, response.text
         parameters = response.json()["entry"][0]["resource"]["parameter"]
