@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,7 @@ from holdfast.core.errors import SettingsError
 from holdfast.model.system import RequiredSetting
 
 PREFIX: Final = "PAGW_"
+_TENANT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,49}")
 
 # Minimum, default and maximum of each number.
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
@@ -22,6 +24,8 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "answer_wait_s": (0, 13, 14),
     "retention_years": (6, 7, 100),
     "bundle_bytes_max": (1_000, 25_000_000, 200_000_000),
+    # Events for clients out of reach are kept this long, and $events returns them.
+    "event_days": (1, 30, 365),
     # A request without progress for this long is stuck.
     "stuck_minutes": (1, 30, 10_000),
     # The outbox: pagw.outbox.poll-interval-ms, batch-size and max-retries.
@@ -40,9 +44,13 @@ TEXTS: Final[Mapping[str, str]] = {
     "jwks_url": "",
     "token_issuer": "",
     "token_audience": "pagw",
+    # The issuer's token endpoint, which the SMART configuration names.
+    "token_url": "",
     # The gateway's public address, for payers' callbacks and the CapabilityStatement.
     "public_url": "http://127.0.0.1:8080",
     "tenant_limits": "",
+    # Tenants whose requests other tenants find with the member id and a provider's NPI.
+    "shared_inquiries": "",
 }
 # Without these, clients cannot authenticate, or data leaves for addresses that are not checked.
 PRODUCTION: Final = (
@@ -58,11 +66,12 @@ PRODUCTION: Final = (
     ),
     RequiredSetting("PAGW_PRIVATE_TARGETS", "webhooks could reach private addresses", kind="unset"),
     RequiredSetting("PAGW_PAYER_URL", "it registers the sandbox of a payer", kind="unset"),
+    RequiredSetting("PAGW_PAS_PAYER_URL", "it registers the sandbox of a payer", kind="unset"),
     RequiredSetting(
         "pagw/lookup-key",
         "the key of the hashes that find members and claims",
         kind="secret",
-        components=("api", "pasresponsebuilder"),
+        components=("api", "payer-callbacks", "pasresponsebuilder"),
     ),
 )
 
@@ -76,6 +85,7 @@ class PagwSettings:
     answer_wait_s: int = RANGES["answer_wait_s"][1]
     retention_years: int = RANGES["retention_years"][1]
     bundle_bytes_max: int = RANGES["bundle_bytes_max"][1]
+    event_days: int = RANGES["event_days"][1]
     stuck_minutes: int = RANGES["stuck_minutes"][1]
     outbox_poll_interval_ms: int = RANGES["outbox_poll_interval_ms"][1]
     outbox_batch_size: int = RANGES["outbox_batch_size"][1]
@@ -85,8 +95,10 @@ class PagwSettings:
     jwks_url: str = TEXTS["jwks_url"]
     token_issuer: str = TEXTS["token_issuer"]
     token_audience: str = TEXTS["token_audience"]
+    token_url: str = TEXTS["token_url"]
     public_url: str = TEXTS["public_url"]
     tenant_limits: str = TEXTS["tenant_limits"]
+    shared_inquiries: str = TEXTS["shared_inquiries"]
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> PagwSettings:
@@ -97,7 +109,21 @@ class PagwSettings:
         values = read_env(PREFIX, environ, numbers=RANGES, switches=SWITCHES, texts=TEXTS)
         settings = cls(**values)
         settings.get_tenant_limit("")
+        settings.list_shared_tenants()
         return settings
+
+    def list_shared_tenants(self) -> tuple[str, ...]:
+        """Return the tenants whose requests other tenants may find. Raise `SettingsError` for a name that no
+        tenant can have.
+        """
+        names = tuple(filter(None, (each.strip() for each in self.shared_inquiries.split(","))))
+        for name in names:
+            if not _TENANT.fullmatch(name):
+                raise SettingsError(
+                    f"Invalid PAGW_SHARED_INQUIRIES entry {name!r}: expected the names of tenants, separated "
+                    "by commas."
+                )
+        return names
 
     def get_tenant_limit(self, tenant: str) -> int:
         """Return the tenant's requests per minute: from PAGW_TENANT_LIMITS (`acme=1200,zenith=60`), else the

@@ -17,7 +17,7 @@ from pagw.api.commands import COMMANDS
 from pagw.api.mcp_tools import ARGUMENTS, TOOLS
 from pagw.api.prompts import PROMPTS
 from pagw.domain.redaction import redact
-from pagw.model import delivery_patterns, files, patterns
+from pagw.model import decision_patterns, delivery_patterns, files, patterns
 from pagw.model.entities import (
     audit_events_bucket,
     idempotency,
@@ -34,6 +34,7 @@ from pagw.ops import erasure, legal_holds, monitoring, registry, request_replay,
 from pagw.settings import PRODUCTION, RANGES
 from pagw.workers import sweeper
 from pagw.workers.components import AUDIT_WRITES, INBOX_SWEEP, SWEEPER, WORKERS
+from pagw.workers.responses import READS as RESPONSE_READS
 
 MONITORING: Final[tuple[Pattern[..., Any], ...]] = (
     monitoring.requests_by_status,
@@ -73,7 +74,7 @@ API: Final = Component(
     "Serves clients: submissions, inquiries, subscriptions, sessions and request status",
     uses=(
         (patterns.submission, patterns.newest_plain_key, patterns.request, patterns.requests_of),
-        (patterns.found_by, patterns.audit_of),
+        (patterns.found_by, patterns.audit_of, patterns.current_request),
         (patterns.create_request, patterns.make_findable, patterns.advance, patterns.tell_answered),
         delivery_patterns.subscription,
         delivery_patterns.subscriptions_of,
@@ -82,7 +83,10 @@ API: Final = Component(
         delivery_patterns.create_delivery,
         delivery_patterns.create_subscription,
         delivery_patterns.set_subscription,
-        (files.bundle, files.response, files.pended_response, files.attachment, files.kept_subscription),
+        delivery_patterns.release_held,
+        delivery_patterns.events_of,
+        (*RESPONSE_READS, files.attachment, files.kept_subscription),
+        decision_patterns.decisions_of,
         (files.keep_bundle, files.keep_subscription),
         (INBOX.pattern_set.stored, INBOX.pattern_set.take),
         AUDIT_WRITES,
@@ -99,7 +103,8 @@ PAYER_CALLBACKS: Final = Component(
     "payer-callbacks",
     "Receives payers' callbacks: stores and acknowledges them, and queues them for the callback handler",
     uses=(
-        (patterns.request_of_payer, patterns.note_callback, files.keep_callback),
+        (patterns.request_of_payer, patterns.found_by_payer, patterns.note_callback, files.keep_callback),
+        registry.payers,
         (INBOX.pattern_set.stored, INBOX.pattern_set.take),
         AUDIT_WRITES,
         REGISTRIES,

@@ -48,7 +48,9 @@ SCALES: Final = {"pagw": 0.5}
 NOT_RUN: Final = {
     "agenticpm actions reopen": (
         "needs an action that an external service refused; answers as `actions approve` does"
-    )
+    ),
+    "pagw payers sample": "needs a payer that acts; run in the tests of PAGW",
+    "pagw payers subscribe": "needs a payer that accepts subscriptions; run in the tests of PAGW",
 }
 
 
@@ -293,6 +295,10 @@ def _run_pagw(shell: Shell) -> None:
     shell.run("pagw providers put", "1993000003", "Lakeside Clinic")
     payer = ("ACME-HEALTH", "Acme Health", "https://payer.example.com", "--credentials", "pagw/payers/acme")
     shell.run("pagw payers put", *payer, "--options", '{"token_url": "https://payer.example.com/token"}')
+    added = ("UNITED-PAS", "United", "https://pas.example.com", "--credentials", "pagw/none")
+    shell.run("pagw payers add", *added)
+    shell.run("pagw payers test", "UNITED-PAS")
+    shell.run("pagw payers show", "UNITED-PAS")
     shell.run("pagw metrics", "--year", "2026")
     for words in ("status", "sweep", "retain", "providers list", "payers list"):
         shell.run(f"pagw {words}")

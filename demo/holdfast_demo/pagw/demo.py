@@ -35,6 +35,12 @@ def _build_payer_sandbox(clock: Clock, folder: Path) -> Any:
     return sandbox.make_payer(clock, folder)
 
 
+def _build_pas_payer_sandbox(clock: Clock, folder: Path) -> Any:
+    from holdfast_demo.pagw import sandbox
+
+    return sandbox.make_pas_payer(clock, folder)
+
+
 def _build_issuer_sandbox(clock: Clock, folder: Path) -> Any:
     from holdfast_demo.pagw import sandbox
 
@@ -57,11 +63,13 @@ def _build_sandbox_variables(services: Mapping[str, str], gateway_url: str) -> M
 
 
 async def _register_sandbox_payer(stores: Stores) -> None:
-    """Register the sandbox payer if PAGW_PAYER_URL says where it is."""
-    if url := os.environ.get("PAGW_PAYER_URL"):
-        from holdfast_demo.pagw import sandbox
+    """Register the sandbox payers if PAGW_PAYER_URL and PAGW_PAS_PAYER_URL say where they are."""
+    from holdfast_demo.pagw import sandbox
 
+    if url := os.environ.get(sandbox.PAYER_VARIABLE):
         await sandbox.register(stores, url)
+    if url := os.environ.get(sandbox.PAS_PAYER_VARIABLE):
+        await sandbox.register_pas_payer(stores, url)
 
 
 DEMO = Demo(
@@ -71,6 +79,7 @@ DEMO = Demo(
         "payer": _build_payer_sandbox,
         "issuer": _build_issuer_sandbox,
         "client": _build_client_sandbox,
+        "pas-payer": _build_pas_payer_sandbox,
     },
     sandbox_variables=_build_sandbox_variables,
     on_startup=_register_sandbox_payer,

@@ -71,11 +71,14 @@ HIDDEN: Final = b"[hidden]"
 
 @dataclass(frozen=True)
 class ExternalResponse:
-    """A response of an external service. `body` is its parsed JSON, None if it is empty."""
+    """A response of an external service. `body` is its parsed JSON, None if it is empty; `content` are the
+    bytes that it sent.
+    """
 
     status: int
     body: Any
     headers: Mapping[str, str]
+    content: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class ExternalClient:
         *,
         params: Mapping[str, Any] | None = None,
         json: Any = None,
+        content: bytes | None = None,
         form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         has_effect: bool | None = None,
@@ -106,20 +110,23 @@ class ExternalClient:
     ) -> ExternalResponse:
         """Make one request and return its response.
 
+        The body is `json`, `form` or `content`, which is sent byte for byte.
+
         A status in `accepted_statuses` is returned as a response; any other that is not 2xx raises
         `ExternalServiceFailed`, `ExternalServiceRefused` or, for a read, `NotFound`. Pass `has_effect=False`
         for a search by POST.
         """
         changing = method not in SAFE_METHODS if has_effect is None else has_effect
-        arguments = {"params": params, "json": json, "data": form, "headers": headers}
+        arguments = {"params": params, "json": json, "content": content, "data": form, "headers": headers}
         request = self._build_request(method, path, arguments, changing)
-        status, head, content = await self._send(request, changing)
+        status, head, received = await self._send(request, changing)
         if status not in SUCCESSES:
-            content = _hide_secrets(content, [*self.secrets, *_list_secrets(request)])
+            received = _hide_secrets(received, [*self.secrets, *_list_secrets(request)])
             if status not in accepted_statuses:
-                raise self._build_failure(status, head, content, changing)
+                raise self._build_failure(status, head, received, changing)
         # An accepted error page need not be JSON; a successful response must.
-        return ExternalResponse(status, self._parse_json(content, changing, strict=status in SUCCESSES), head)
+        parsed = self._parse_json(received, changing, strict=status in SUCCESSES)
+        return ExternalResponse(status, parsed, head, received)
 
     def get_response_time(self, answer: ExternalResponse) -> float:
         """Return when the service responded by its own clock, if it says so; else by ours."""

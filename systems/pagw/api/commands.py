@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
 from holdfast import Page, Stores
-from holdfast.core.errors import HoldfastError, InvalidRequest, SecretMissing, error_label
+from holdfast.core.errors import HoldfastError, SecretMissing, error_label
 from holdfast.model.system import Command, Explanation, Listing
 from holdfast.runtime import open_secrets
-from pagw.api import explain, mcp_tools
+from pagw.api import explain, mcp_tools, payer_commands
 from pagw.api.bundle_check import CHECK_COMMANDS
 from pagw.domain.statuses import Status
 from pagw.model.audit import Actor
-from pagw.model.entities import PayerRow, Provider
+from pagw.model.entities import Provider
 from pagw.model.environments import ENVIRONMENTS, get_audit_bucket_name, get_request_bucket_name
 from pagw.model.lookup import KEY_SECRET
 from pagw.ops import legal_holds, monitoring, registry, request_replay, retention
@@ -158,43 +158,6 @@ async def providers_list(stores: Stores, after: Annotated[str, "Only NPIs after 
     return Listing(Page(tuple(each.model_dump(mode="json") for each in found)), ("npi", "name", "type"))
 
 
-async def payers_put(
-    stores: Stores,
-    payer: Annotated[str, "The payer's id"],
-    name: Annotated[str, "The display name"],
-    endpoint: Annotated[str, "The payer's API: an HTTPS address"],
-    credentials: Annotated[str | None, "The name or ARN of the payer's secret"] = None,
-    options: Annotated[
-        dict[str, Any] | None,
-        "auth_type, format, client_id, callback_secret, token_url, scope, answer_s, as a JSON object",
-    ] = None,
-    by: ByArg = COMPONENT,
-) -> Any:
-    """Register or update a payer."""
-    given: dict[str, Any] = {
-        "auth_type": "oauth2",
-        "format": "json",
-        "client_id": None,
-        "callback_secret": None,
-    }
-    given |= {"token_url": None, "scope": None, "answer_s": None}
-    if unknown := sorted(set(options or {}) - set(given)):
-        raise InvalidRequest(f"Unknown payer options {', '.join(unknown)}: expected {', '.join(given)}.")
-    row = PayerRow.model_validate(
-        {"payer_id": payer, "name": name, "api_endpoint": endpoint, "credentials_arn": credentials}
-        | given
-        | (options or {})
-    )
-    return await registry.register_payer(stores, row, Actor("user", by))
-
-
-async def payers_list(stores: Stores) -> Any:
-    """List the registered payers."""
-    found = await stores.run(registry.payers())
-    columns = ("payer_id", "name", "api_endpoint", "auth_type", "format")
-    return Listing(Page(tuple(each.model_dump(mode="json") for each in found)), columns)
-
-
 # --- legal holds --------------------------------------------------------------------------------------------
 
 
@@ -288,8 +251,7 @@ _COMMAND_FUNCTIONS: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
     "retain": retain,
     "providers put": providers_put,
     "providers list": providers_list,
-    "payers put": payers_put,
-    "payers list": payers_list,
+    **payer_commands.COMMAND_FUNCTIONS,
     "holds place": holds_place,
     "holds lift": holds_lift,
     "holds list": holds_list,

@@ -7,7 +7,6 @@ with the reason, and the client may request it again.
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,21 +16,30 @@ from holdfast.core.errors import NotFound, SecretMissing
 from holdfast.model.sql import SqlWrite
 from holdfast.model.ulids import UlidGenerator
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
-from pagw.domain.fhir.responses.notifications import build_handshake
+from pagw.domain.fhir.responses.notifications import NotifiedEvent, build_events_response
 from pagw.domain.fhir.subscriptions import (
     SubscriptionRequest,
     build_subscription_resource,
     parse_subscription,
 )
 from pagw.domain.webhook_addresses import check_address
-from pagw.model import delivery_patterns, files
+from pagw.model import delivery_patterns, files, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
-from pagw.model.entities import SubscriptionRow
-from pagw.workers.webhook_sender import Webhook, WebhookSender, get_now, parse_headers
+from pagw.model.entities import DeliveryRow, SubscriptionRow
+from pagw.workers.client_recovery import compute_event_start, compute_first_try, reactivate
+from pagw.workers.responses import ResponseReader
+from pagw.workers.webhook_sender import (
+    WebhookSender,
+    build_handshake_webhook,
+    get_now,
+    restore_announced_state,
+)
 
 SERVICE: Final = "passubscriptionhandler"
 # Per tenant, without those that are off.
 MAX_LIVE: Final = 100
+# Events in one answer of $events: each has a whole response.
+MAX_EVENTS: Final = 20
 # The length of the column.
 MAX_ERROR_CHARS: Final = 500
 
@@ -90,14 +98,16 @@ class Subscriptions:
         has no secret for signatures.
         """
         try:
-            delivery = await self.sender.send(row.tenant, self._build_handshake(row, subscription))
+            webhook = build_handshake_webhook(row, subscription, self.sender.settings)
+            delivery = await self.sender.send(row.tenant, webhook)
         except SecretMissing as missing:
             log.error("Tenant %s cannot subscribe without a webhook secret: %s", row.tenant, missing.message)
             problem = "The gateway has no secret to sign your webhooks. Ask its operator to set one."
             raise FhirRefused([build_error("business-rule", problem, "Subscription.channel")]) from missing
         is_active = delivery.outcome == "delivered"
         status, reason = ("active", None) if is_active else ("error", delivery.detail[:MAX_ERROR_CHARS])
-        return row.model_copy(update={"status": status, "error": reason})
+        retry_at = None if is_active else compute_first_try(get_now(self.sender.stores))
+        return row.model_copy(update={"status": status, "error": reason, "retry_at": retry_at})
 
     async def read(self, tenant: str, subscription_id: str) -> dict[str, Any]:
         """Return a subscription as a FHIR resource. Raise `NotFound`."""
@@ -119,8 +129,8 @@ class Subscriptions:
     async def change(
         self, tenant: str, subscription_id: str, resource: dict[str, Any], actor: Actor
     ) -> dict[str, Any]:
-        """Turn a subscription off, or on again with a handshake. Raise `FhirRefused` if any other element
-        differs: a different subscription is a new one.
+        """Turn a subscription off, or on again with a handshake, which releases the events that were held for
+        it. Raise `FhirRefused` if any other element differs: a different subscription is a new one.
         """
         subscription, row = parse_subscription(resource), await self._get_row(tenant, subscription_id)
         stored = await self._load_request(row)
@@ -133,11 +143,16 @@ class Subscriptions:
             row = row.model_copy(update={"status": "off", "error": None})
         else:
             row = await self._try_handshake(row, stored)
-        at = get_now(self.sender.stores)
-        await self.sender.stores.transact(
-            delivery_patterns.set_subscription(tenant, subscription_id, row.status, at, error=row.error),
+        stores, at = self.sender.stores, get_now(self.sender.stores)
+        retry_at = compute_first_try(at) if row.status == "error" else None
+        await stores.transact(
+            delivery_patterns.set_subscription(
+                tenant, subscription_id, row.status, at, error=row.error, retry_at=retry_at
+            ),
             *self._build_audit_writes(row, actor, "changed"),
         )
+        if row.status == "active":
+            await reactivate(stores, row, actor, self.sender.settings)
         return self._build_resource(row, stored)
 
     async def end(self, tenant: str, subscription_id: str, actor: Actor) -> None:
@@ -146,6 +161,43 @@ class Subscriptions:
         await self.sender.stores.transact(
             delivery_patterns.set_subscription(tenant, subscription_id, "off", get_now(self.sender.stores)),
             *self._build_audit_writes(row, actor, "ended"),
+        )
+
+    async def list_events(
+        self, tenant: str, subscription_id: str, actor: Actor, *, first: int, last: int | None
+    ) -> dict[str, Any]:
+        """Return the events with the numbers `first` to `last` as a Bundle (`$events`), at most `MAX_EVENTS`,
+        with a link to the next ones. Each response in it is audited as a read. Raise `NotFound`.
+        """
+        row = await self._get_row(tenant, subscription_id)
+        stores, at = self.sender.stores, get_now(self.sender.stores)
+        since = compute_event_start(at, self.sender.settings)
+        found = await stores.run(
+            delivery_patterns.events_of(
+                tenant, subscription_id, since, first=first, last=last, limit=MAX_EVENTS + 1
+            )
+        )
+        events = [
+            NotifiedEvent(each.event_number, each.created_at, await self._read_response(each, actor))
+            for each in found[:MAX_EVENTS]
+        ]
+        url = f"{self.sender.settings.public_url}/fhir/Subscription/{subscription_id}"
+        bundle = build_events_response(
+            events, subscription_url=url, status=row.status, total=row.events, at=at
+        )
+        if len(found) > MAX_EVENTS:
+            until = "" if last is None else f"&eventsUntilNumber={last}"
+            following = f"{url}/$events?eventsSinceNumber={found[MAX_EVENTS].event_number}{until}"
+            bundle["link"] = [{"relation": "next", "url": following}]
+        return bundle
+
+    async def _read_response(self, row: DeliveryRow, actor: Actor) -> dict[str, Any]:
+        """Return the response that an event announces, and audit the read."""
+        request = await self.sender.stores.run(patterns.request(row.tenant, row.pagw_id))
+        if request is None:
+            raise NotFound("The request of this event was removed.")
+        return await ResponseReader(self.sender.stores).read_response(
+            restore_announced_state(row, request), actor
         )
 
     async def get_row(self, tenant: str, subscription_id: str) -> SubscriptionRow:
@@ -169,15 +221,6 @@ class Subscriptions:
         return build_subscription_resource(
             subscription, id=row.subscription_id, status=row.status, error=row.error
         )
-
-    def _build_handshake(self, row: SubscriptionRow, subscription: SubscriptionRequest) -> Webhook:
-        """Build the handshake webhook, with the client's own headers."""
-        id = f"handshake-{row.subscription_id}"
-        url = f"{self.sender.settings.public_url}/fhir/Subscription/{row.subscription_id}"
-        body = json.dumps(
-            build_handshake(subscription_url=url, at=row.created_at, id=id), sort_keys=True
-        ).encode()
-        return Webhook(id, subscription.endpoint, body, parse_headers(subscription.headers))
 
     def _build_audit_writes(
         self, row: SubscriptionRow, actor: Actor, subtype: str

@@ -129,6 +129,8 @@ class RequestUpdate(SqlRow):
     response_key: str | None = None
     decision: str | None = None
     decided_at: datetime | None = None
+    # A deadline of the payer's own; the earlier one counts.
+    due_at: datetime | None = None
     # The time of the next inquiry, if the payer has not called back.
     inquire_at: datetime | None = None
     completed_at: datetime | None = None
@@ -201,6 +203,27 @@ class PayerRow(SqlRow):
     token_url: str | None = None
     scope: str | None = None
     answer_s: float | None = None
+    # The fields of `PayerConfig` without a column: authentication, limits and clocks.
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class DecisionRow(SqlRow):
+    """A row of `pagw.decisions`: one decision of a payer about a request. Rows are never changed.
+
+    `source` is the payer's first answer (`answer`) or the number of a callback. A decision that `contradicts`
+    differs from the one before.
+    """
+
+    pagw_id: str
+    number: int
+    source: str
+    outcome: str
+    review_action: str | None
+    arrived_at: datetime
+    payer_decided_at: datetime | None
+    response_key: str | None
+    response_sha256: str | None
+    contradicts: bool
 
 
 class SubscriptionRow(SqlRow):
@@ -221,6 +244,8 @@ class SubscriptionRow(SqlRow):
     ends_at: datetime | None
     events: int
     error: str | None
+    # While in error: when the gateway tries the endpoint again; None if only the client can reactivate it.
+    retry_at: datetime | None = None
 
 
 class SubscriptionId(SqlRow):
@@ -228,7 +253,12 @@ class SubscriptionId(SqlRow):
 
 
 class DeliveryRow(SqlRow):
-    """A notification to a client: delivered at least once, under the same id on every attempt."""
+    """A notification to a client: delivered at least once, under the same id on every attempt.
+
+    A delivery is `held` while its client is out of reach, and `waiting` again in the next `round` of
+    attempts. It is `given_up` if the client ended its subscription or refuses for good, and `expired` if it
+    was held for too long.
+    """
 
     delivery_id: str
     tenant: str
@@ -244,6 +274,7 @@ class DeliveryRow(SqlRow):
     created_at: datetime
     updated_at: datetime
     delivered_at: datetime | None
+    round: int = 1
 
 
 class StatusCount(SqlRow):
@@ -314,13 +345,19 @@ class DeliveryMessage(BaseModel):
     delivery_id: str
     pagw_id: str
     tenant: str
+    round: int = 1
+
+    @property
+    def id(self) -> str:
+        """The message's id: one per delivery and round."""
+        return self.delivery_id if self.round == 1 else f"{self.delivery_id}#{self.round}"
 
 
 # --- queues -------------------------------------------------------------------------------------------------
 
 # With pauses up to five minutes, a payer may be down for about two hours. Then an operator decides.
 MAX_RECEIVES: Final = 30
-# A webhook is tried this often, with growing pauses; then its delivery is given up.
+# A webhook is tried this often, with growing pauses; then its delivery is held.
 MAX_DELIVERY_ATTEMPTS: Final = 12
 VISIBILITY_S: Final = 30
 
@@ -347,10 +384,10 @@ notifications = Queue(
     DeliveryMessage,
     fifo=True,
     group=lambda message: message.delivery_id,
-    deduplication=lambda message: message.delivery_id,
+    deduplication=lambda message: message.id,
     visibility_s=VISIBILITY_S,
     max_receives=MAX_DELIVERY_ATTEMPTS,
-    purpose="Webhooks to clients, retried until accepted or given up",
+    purpose="Webhooks to clients, retried until accepted or held",
     prefix="Q8",
     rate=Rate(per="notice to a client"),
 )
@@ -411,6 +448,12 @@ payer_response = requests_bucket.objects(
 )
 fhir_response = requests_bucket.objects(
     f"{_FOLDER_TEMPLATE}/response/fhir_claim_response.json",
+    content_type=FHIR_JSON,
+    lifetime_days=LIFECYCLE_DAYS,
+)
+# Not in the document: the responses to the payer's later decisions.
+later_response = requests_bucket.objects(
+    f"{_FOLDER_TEMPLATE}/response/fhir_claim_response_{{number}}.json",
     content_type=FHIR_JSON,
     lifetime_days=LIFECYCLE_DAYS,
 )

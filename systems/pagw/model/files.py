@@ -107,6 +107,27 @@ def pended_response(created_at: datetime, pagw_id: str) -> GetObject:
 
 
 @pattern(
+    "O23",
+    "Store the ClaimResponse of a later decision",
+    rate=PER_REQUEST,
+    example=lambda: {**_build_example(), "number": "002"},
+)
+def keep_later_response(body: bytes, created_at: datetime, pagw_id: str, number: str) -> GetOrPutObject:
+    """Store the response to the payer's callback `number`, which came after its first decision."""
+    return entities.later_response.get_or_put(body, created_at=created_at, pagw_id=pagw_id, number=number)
+
+
+@pattern(
+    "O24",
+    "The ClaimResponse of a later decision",
+    rate=PER_QUESTION,
+    example=lambda: {**_FOLDER_EXAMPLE, "number": "002"},
+)
+def later_response(created_at: datetime, pagw_id: str, number: str) -> GetObject:
+    return entities.later_response.get(created_at=created_at, pagw_id=pagw_id, number=number)
+
+
+@pattern(
     "O15", "Store an attachment", rate=PER_REQUEST, example=lambda: {**_build_example(), "number": "001.pdf"}
 )
 def keep_attachment(body: bytes, created_at: datetime, pagw_id: str, number: str) -> GetOrPutObject:

@@ -50,6 +50,7 @@ def build_load(requests: int) -> Load:
             "legal hold": Volume(20, distinct_keys=20),
             "sweep": Volume(MONTH_S / 3600),
             "look at pended requests": Volume(MONTH_S / 300),
+            "look at clients out of reach": Volume(MONTH_S / 300),
             "run of retention": Volume(MONTH_S / 86400),
         },
         peak_factor=PEAK_FACTOR,

@@ -24,6 +24,9 @@ AUTHORIZATION: Final = "authorization"
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 # Before the hash in the key of a record. Version 0.2 stored the client's key itself.
 HASH_MARK: Final = "hmac-"
+PAYER_CLAIM: Final = patterns.PAYER_CLAIM
+# Stands for the tenant, which a payer does not know. No tenant's name has a dot.
+PAYERS_TENANT: Final = patterns.PAYERS_TENANT
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,18 @@ class RequestLookup:
         unambiguous.
         """
         return f"{tenant}:{HASH_MARK}{self.hash(tenant, IDEMPOTENCY_KEY, key)}"
+
+    def hash_payer_claim(self, payer_id: str, system: str | None, value: str) -> str:
+        """Return the keyed hash by which a payer's notification finds a request: it names no tenant."""
+        text = "\x1f".join((payer_id, format_claim_identifier(system, value)))
+        return self.hash(PAYERS_TENANT, PAYER_CLAIM, text)
+
+    def build_payer_claim_write(
+        self, payer_id: str, pagw_id: str, system: str | None, value: str
+    ) -> SqlChange:
+        """Return the write that makes a request findable by its payer's notifications."""
+        hash = self.hash_payer_claim(payer_id, system, value)
+        return patterns.make_findable(PAYERS_TENANT, {PAYER_CLAIM: hash}, pagw_id)
 
     def build_writes(self, tenant: str, pagw_id: str, **values: str | None) -> list[SqlChange]:
         """Return the write that makes a request findable, or none. `values` maps a kind (`member`, `claim`,

@@ -100,6 +100,10 @@ INBOX: Final = SqlInbox(pagw, prefix="IN", rate=PER_STAGE)
 
 NO_UPDATE: Final = RequestUpdate()
 
+# The lookup of requests by a payer, which knows no tenants.
+PAYERS_TENANT: Final = ".payers"
+PAYER_CLAIM: Final = "payer-claim"
+
 # The NOTIFY channel on which a stage announces that a request has an answer.
 ANSWERED_CHANNEL: Final = "pagw_answered"
 
@@ -197,6 +201,7 @@ def advance(
                s3_response_key = coalesce(%(response_key)s::text, s3_response_key),
                decision = coalesce(%(decision)s::text, decision),
                decided_at = coalesce(decided_at, %(decided_at)s::timestamptz),
+               due_at = least(due_at, %(due_at)s::timestamptz),
                inquire_at = coalesce(%(inquire_at)s::timestamptz, inquire_at),
                completed_at = CASE WHEN %(then)s::text = ANY(%(ends)s::text[])
                    THEN coalesce(%(completed_at)s::timestamptz, completed_at) END,
@@ -384,6 +389,54 @@ def found_by(tenant: str, kind: str, hash: str, *, limit: int = 50) -> SqlRows[R
     )
 
 
+@pattern(
+    "S13",
+    "A payer's requests by the keyed hash of a claim identifier, newest first",
+    rate=PER_REQUEST,
+    example=("sandbox-payer", "0" * 64),
+)
+def found_by_payer(payer_id: str, hash: str, *, limit: int = 20) -> SqlRows[RequestRow]:
+    """Select the requests that were sent to this payer under a claim identifier with this hash."""
+    return pagw.rows(
+        RequestRow,
+        """SELECT {columns} FROM pagw.request_tracker
+           WHERE payer_id = %(payer_id)s AND pagw_id IN (
+               SELECT pagw_id FROM pagw.request_lookup
+               WHERE tenant = %(tenant)s AND kind = %(kind)s AND hash = %(hash)s)
+           ORDER BY created_at DESC, pagw_id DESC LIMIT %(limit)s""",
+        payer_id=payer_id,
+        tenant=PAYERS_TENANT,
+        kind=PAYER_CLAIM,
+        hash=hash,
+        limit=limit,
+    )
+
+
+@pattern("S14", "The current request in the place of one", rate=PER_QUESTION, example=(_TENANT, _ID))
+def current_request(tenant: str, pagw_id: str) -> SqlOne[RequestRow]:
+    """Select the last update of a request, over any number of updates; the request itself without one.
+
+    An update that failed, or that was cancelled before the payer had it, has replaced nothing.
+    """
+    return pagw.one(
+        RequestRow,
+        """WITH RECURSIVE chain (pagw_id, depth) AS (
+               SELECT pagw_id, 0 FROM pagw.request_tracker
+               WHERE tenant = %(tenant)s AND pagw_id = %(pagw_id)s
+             UNION ALL
+               SELECT later.pagw_id, chain.depth + 1 FROM pagw.request_tracker AS later
+               JOIN chain ON later.replaces = chain.pagw_id
+               WHERE later.tenant = %(tenant)s AND later.kind = 'update' AND later.status <> 'FAILED'
+                 AND (later.status <> 'CANCELLED' OR later.metadata ? 'cancelledBy') AND depth < 100)
+           SELECT {columns} FROM pagw.request_tracker
+           WHERE pagw_id = (
+               SELECT chain.pagw_id FROM chain JOIN pagw.request_tracker AS found USING (pagw_id)
+               ORDER BY depth DESC, found.created_at DESC, chain.pagw_id DESC LIMIT 1)""",
+        tenant=tenant,
+        pagw_id=pagw_id,
+    )
+
+
 # --- audit --------------------------------------------------------------------------------------------------
 
 
@@ -508,14 +561,16 @@ def put_payer(payer: PayerRow) -> SqlChange:
     return pagw.change(
         """INSERT INTO pagw.payer_config
                (payer_id, name, api_endpoint, auth_type, credentials_arn, format, client_id, callback_secret,
-                token_url, scope, answer_s)
+                token_url, scope, answer_s, options)
            VALUES (%(payer_id)s, %(name)s, %(api_endpoint)s, %(auth_type)s, %(credentials_arn)s, %(format)s,
-               %(client_id)s, %(callback_secret)s, %(token_url)s, %(scope)s, %(answer_s)s)
+               %(client_id)s, %(callback_secret)s, %(token_url)s, %(scope)s, %(answer_s)s,
+               %(options)s)
            ON CONFLICT (payer_id) DO UPDATE SET name = excluded.name, api_endpoint = excluded.api_endpoint,
                auth_type = excluded.auth_type, credentials_arn = excluded.credentials_arn,
                    format = excluded.format,
                client_id = excluded.client_id, callback_secret = excluded.callback_secret,
-               token_url = excluded.token_url, scope = excluded.scope, answer_s = excluded.answer_s""",
+               token_url = excluded.token_url, scope = excluded.scope, answer_s = excluded.answer_s,
+               options = excluded.options""",
         **payer.model_dump(),
     ).idempotent()
 

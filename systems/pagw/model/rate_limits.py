@@ -37,6 +37,13 @@ async def count_callback(stores: Stores, payer_id: str) -> int:
     return await TENANT_LIMIT.take(stores, limit=MAX_CALLBACKS, tenant=f"payer.{payer_id}")
 
 
+async def count_payer_call(stores: Stores, payer_id: str, limit: int) -> int:
+    """Count a request to a payer and return how many are left in this minute. Raise `RateLimited`, with the
+    time to wait, if none is.
+    """
+    return await TENANT_LIMIT.take(stores, limit=limit, tenant=f"to.{payer_id}")
+
+
 async def count_call(stores: Stores, settings: PagwSettings, tenant: str) -> int:
     """Count a client's call and return how many are left. Raise `RateLimited`, with the time to wait, if none
     is.

@@ -6,16 +6,21 @@ unknown payer do not reach the database.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import httpx2
 
 from holdfast import Pattern, Rate, Stores
+from holdfast.core.errors import SettingsError
 from holdfast.guarantees import ReadThrough
 from holdfast.runtime import Secrets
 from pagw.integrations.payers.client import PayerClient
-from pagw.integrations.payers.config import AuthType, PayerConfig, parse_payer_config
+from pagw.integrations.payers.config import AuthType, FormatName, PayerConfig, parse_payer_config
+from pagw.integrations.payers.http_clients import PayerHttpClients
+from pagw.integrations.payers.json_client import JsonPayerClient
 from pagw.integrations.payers.oauth import AccessToken, fetch_token, get_api_key
+from pagw.integrations.payers.pas_client import PasPayerClient
 from pagw.model import entities, patterns
 from pagw.model.entities import PayerRow, Provider
 
@@ -33,6 +38,11 @@ TOKENS: Final = ReadThrough(
     lifetime=lambda token, now: token.get_usable_s(now),
     absent_s=0.0,
 )
+
+CLIENTS: Final[Mapping[FormatName, type[JsonPayerClient] | type[PasPayerClient]]] = {
+    FormatName.json: JsonPayerClient,
+    FormatName.fhir_pas: PasPayerClient,
+}
 
 # A component that reads the registries needs these reads of rows and this use of the cache.
 REGISTRIES: Final[tuple[Pattern[..., Any], ...]] = (
@@ -54,12 +64,19 @@ async def get_payer(stores: Stores, payer_id: str) -> PayerRow | None:
 
 
 def build_payer_client(
-    stores: Stores, http: httpx2.AsyncClient, row: PayerRow, secrets: Secrets
+    stores: Stores, clients: PayerHttpClients, row: PayerRow, secrets: Secrets
 ) -> PayerClient:
     """Return a client of the payer. All processes share its access token through the cache. Raise
-    `SettingsError` for an invalid row.
+    `SettingsError` for an invalid row or certificate, or an unsupported format.
     """
     config = parse_payer_config(row.model_dump())
+    made = CLIENTS.get(config.format)
+    if made is None:
+        raise SettingsError(
+            f"The payer {config.payer_id} has the format {config.format}, which is not supported. Set its "
+            f"format to one of {', '.join(CLIENTS)}."
+        )
+    http = clients.get(config, secrets)
 
     async def token() -> str:
         secret = secrets.get(config.credentials_name)
@@ -72,7 +89,7 @@ def build_payer_client(
         if known.access_token == refused:
             await TOKENS.invalidate(stores, known, payer_id=config.payer_id)
 
-    return PayerClient(http, config, token, forget, stores.clock)
+    return made(http, config, token, forget, stores.clock)
 
 
 async def _get_token(

@@ -6,11 +6,12 @@ because its credentials may have changed.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast import Pattern, Rate, Stores, pattern
 from holdfast.core.errors import InvalidRequest
-from holdfast.model.sql import SqlRows
+from holdfast.model.sql import SqlOne, SqlRow, SqlRows
 from pagw.domain.fhir.npi import is_npi
 from pagw.integrations.payers.config import parse_payer_config
 from pagw.model import patterns
@@ -22,6 +23,7 @@ SERVICE: Final = "operator"
 PAGE_SIZE: Final = 1000
 MAX_NAME_CHARS: Final = 255
 MAX_TYPE_CHARS: Final = 50
+_NOW: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
 PER_OPERATOR_QUERY: Final = Rate(per="look of an operator")
 
 
@@ -46,14 +48,46 @@ def payers(after: str = "", limit: int = PAGE_SIZE) -> SqlRows[PayerRow]:
     )
 
 
+class PayerHealth(SqlRow):
+    """The requests to a payer: accepted since a time, and waiting now."""
+
+    accepted: int
+    decided: int
+    failed: int
+    waiting_to_be_sent: int
+    pended: int
+    retries: int
+    last_decision_at: datetime | None
+
+
+@pattern("M32", "The requests to a payer", rate=PER_OPERATOR_QUERY, example=("sandbox-payer", _NOW))
+def payer_health(payer_id: str, since: datetime) -> SqlOne[PayerHealth]:
+    """Count the requests that were accepted after `since`, and those that wait."""
+    return pagw.one(
+        PayerHealth,
+        """SELECT count(*) FILTER (WHERE created_at >= %(since)s) AS accepted,
+               count(*) FILTER (WHERE decided_at >= %(since)s) AS decided,
+               count(*) FILTER (WHERE status = 'FAILED' AND completed_at >= %(since)s) AS failed,
+               count(*) FILTER (WHERE status = 'CONVERTED') AS waiting_to_be_sent,
+               count(*) FILTER (WHERE status = 'PENDED') AS pended,
+               coalesce(sum(retry_count) FILTER (WHERE created_at >= %(since)s), 0)::bigint AS retries,
+               max(decided_at) AS last_decision_at
+           FROM pagw.request_tracker WHERE payer_id = %(payer_id)s""",
+        payer_id=payer_id,
+        since=since,
+    ).on_reader()
+
+
 PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
     providers,
     payers,
+    payer_health,
     patterns.put_provider,
     patterns.put_payer,
+    patterns.payer,
     *PROVIDERS.writes,
-    *PAYERS.writes,
-    *TOKENS.writes,
+    *PAYERS.patterns,
+    *TOKENS.patterns,
 )
 
 
@@ -96,8 +130,11 @@ async def register_payer(stores: Stores, payer: PayerRow, actor: Actor) -> Payer
 def get_required_secrets(payer: PayerRow) -> dict[str, str]:
     """Return the names of the secrets that a payer needs, each with its purpose."""
     config = parse_payer_config(payer.model_dump())
+    certificate, authority = config.certificate_names
     wanted: dict[str, Any] = {
         config.credentials_name: f"credentials at {payer.payer_id}",
+        certificate: f"client certificate at {payer.payer_id}",
+        authority: f"authorities that sign the certificate of {payer.payer_id}",
         config.callback_secret_name: f"signature of callbacks from {payer.payer_id}",
     }
     return {name: purpose for name, purpose in wanted.items() if name}

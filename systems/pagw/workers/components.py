@@ -6,18 +6,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from holdfast import Component, Consumer, Stores
+from holdfast import Component, Consumer, Schedule, Stores
 from holdfast.model.components import Handler
 from pagw.model import delivery_patterns, files, patterns
 from pagw.model.entities import audit_events, notifications
 from pagw.model.patterns import INBOX, OUTBOX
 from pagw.ops import legal_holds, monitoring, retention
 from pagw.workers import payer_polling, sweeper
+from pagw.workers.responses import READS as RESPONSE_READS
 from pagw.workers.schedules import SCHEDULES
 from pagw.workers.stages import load_stages
 from pagw.workers.stages.audit_archiver import open_audit_archiver
 from pagw.workers.stages.base_stage import PROCESS
 
+# Clients out of reach are looked at this often.
+RECOVERY_INTERVAL_S: Final = 5 * 60
 AUDIT_WRITES: Final = (patterns.record_audit, OUTBOX.publisher)
 INBOX_SWEEP: Final = (*INBOX.reads, INBOX.pattern_set.take, INBOX.pattern_set.sweep)
 
@@ -31,6 +34,13 @@ async def _open_notifier(stores: Stores) -> AsyncIterator[Handler]:
         yield handler
 
 
+async def _recover_clients(stores: Stores) -> None:
+    """Try the clients that were out of reach. The import is local for the same reason."""
+    from pagw.workers.client_recovery import recover_clients
+
+    await recover_clients(stores)
+
+
 NOTIFIER: Final = Component(
     "pasnotifier",
     "Sends webhooks to clients and retries until the client's server accepts them",
@@ -41,11 +51,19 @@ NOTIFIER: Final = Component(
         delivery_patterns.subscription,
         delivery_patterns.note_delivery,
         delivery_patterns.set_subscription,
-        # A response may be built from any of these (`sync_wait.ResponseReader.read_response`).
-        (files.bundle, files.response, files.pended_response, files.kept_subscription),
+        (
+            delivery_patterns.subscriptions_to_retry,
+            delivery_patterns.set_retry,
+            delivery_patterns.release_held,
+            delivery_patterns.release_held_callbacks,
+            delivery_patterns.expire_held,
+        ),
+        # A response may be built from any of these (`responses.ResponseReader.read_response`).
+        (*RESPONSE_READS, files.kept_subscription),
         AUDIT_WRITES,
     ),
     consumers=(Consumer(notifications, _open_notifier, concurrency=16),),
+    schedules=(Schedule("recover-clients", RECOVERY_INTERVAL_S, _recover_clients),),
     process=PROCESS,
 )
 ARCHIVE: Final = Component(

@@ -19,7 +19,7 @@ from holdfast.core.errors import InvalidRequest, NotFound
 from holdfast.model.sql import SqlWrite
 from holdfast.runtime import Secrets
 from holdfast.web import verify
-from pagw.domain.statuses import Stage
+from pagw.domain.statuses import BEFORE_PAYER, Stage, Status
 from pagw.integrations.payers.config import parse_payer_config
 from pagw.integrations.payers.decision_checks import find_faults
 from pagw.integrations.payers.messages import PayerAnswerBody
@@ -81,6 +81,7 @@ class PayerCallbacks:
         found = await self.stores.run(patterns.request_of_payer(payer_id, answer.reference))
         if found is None:
             raise NotFound("Request not found: this payer has no request with this reference.")
+        refuse_unsent(found)
         now = self.stores.now()
         wrong = find_faults(
             answer.decision, created_at=found.created_at, now=now, sequences=get_item_sequences(found)
@@ -88,6 +89,15 @@ class PayerCallbacks:
         if wrong:
             raise InvalidRequest(f"Inconsistent callback: {wrong}. Correct it and send it again.")
         return found
+
+
+def refuse_unsent(request: RequestRow) -> None:
+    """Raise `InvalidRequest` if the payer cannot have the request, because it was never sent."""
+    status = request.metadata.get("failedAt") if request.status is Status.FAILED else request.status
+    if status in BEFORE_PAYER:
+        raise InvalidRequest(
+            "Inconsistent callback: the gateway has not sent this request to the payer. Check its reference."
+        )
 
 
 async def record_callback(stores: Stores, request: RequestRow, body: bytes, actor: Actor) -> str:

@@ -76,9 +76,12 @@ def ask_again(pagw_id: str, seen: datetime, then: datetime) -> SqlChange:
 PATTERNS: Final = (to_be_asked, ask_again, OUTBOX.publisher)
 
 
-def compute_first_inquiry(now: datetime, due_at: datetime) -> datetime:
-    """Return the time of the first inquiry for a request that is pended now."""
-    return _cap_before_due(now + FIRST_PAUSE, now, due_at)
+def compute_first_inquiry(now: datetime, due_at: datetime, minutes: int | None = None) -> datetime:
+    """Return the time of the first inquiry for a request that is pended now: after `minutes`, if the payer's
+    configuration sets them.
+    """
+    pause = FIRST_PAUSE if minutes is None else timedelta(minutes=minutes)
+    return _cap_before_due(now + pause, now, due_at)
 
 
 def compute_next_inquiry(now: datetime, created_at: datetime, due_at: datetime) -> datetime:

@@ -7,13 +7,13 @@ pended. Every read of a response is audited, because it is PHI.
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast import Stores
 from holdfast.core.errors import NotFound
 from pagw.domain.fhir.decisions import Decision, Outcome
+from pagw.domain.fhir.exact_json import parse_exact
 from pagw.domain.fhir.outcomes import build_error
 from pagw.domain.fhir.responses.response_bundles import (
     build_error_bundle,
@@ -24,10 +24,15 @@ from pagw.domain.statuses import Status
 from pagw.model import files, patterns
 from pagw.model.audit import Actor, AuditEvent, record_event
 from pagw.model.entities import RequestRow
+from pagw.workers.stages.payer_answers import PAYER_ERROR, UNCLEAR
 
 SERVICE: Final = "pasorchestrator"
 # A notification may be lost with its connection, so the row is also polled.
 POLL_S: Final = 1.0
+# Failures whose response is the payer's own Bundle.
+PASSED_ON_FAILURES: Final = frozenset({PAYER_ERROR, UNCLEAR})
+# The patterns that a component needs to read responses.
+READS: Final = (files.bundle, files.response, files.pended_response, files.later_response)
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,14 @@ class ResponseReader:
                 await _wait_for_notice(notices, pagw_id, min(left, POLL_S))
 
     async def read_response(
-        self, request: RequestRow, actor: Actor, *, inquiry: bool = False
+        self, request: RequestRow, actor: Actor, *, inquiry: bool = False, by_tenant: str | None = None
     ) -> dict[str, Any]:
         """Return the request's ClaimResponse Bundle and audit the read. `inquiry` returns it as a response of
-        `$inquire`.
+        `$inquire`; `by_tenant` is the reader's tenant.
         """
         answer = await self._load_response(request, inquiry=inquiry)
-        await record_event(self.stores, build_read_event(request, actor, "ClaimResponse"))
+        event = build_read_event(request, actor, "ClaimResponse", by_tenant)
+        await record_event(self.stores, event)
         return answer
 
     async def read_request(self, request: RequestRow, actor: Actor) -> bytes:
@@ -66,20 +72,33 @@ class ResponseReader:
     async def _load_response(self, request: RequestRow, *, inquiry: bool) -> dict[str, Any]:
         """Return the stored response, or build one.
 
-        A failed request gets an error response, whatever was stored before. An inquiry about a decision that
-        was cancelled since gets the cancellation.
+        A failed request gets an error response, whatever was stored before, unless its payer sent one. An
+        inquiry about a decision that was cancelled since gets the cancellation.
         """
-        if request.status is Status.FAILED:
+        is_passed_on = request.error_code in PASSED_ON_FAILURES and request.s3_response_key is not None
+        if request.status is Status.FAILED and not is_passed_on:
             return await self._build_error_response(request, inquiry=inquiry)
-        is_undone = request.status is Status.CANCELLED and (inquiry or not request.decision)
+        is_cancelled = request.status is Status.CANCELLED
+        is_revised = request.metadata.get("laterStatus") == Status.CANCELLED
+        is_undone = is_cancelled and not is_revised and (inquiry or not request.decision)
         if request.s3_response_key is not None and not is_undone:
-            pattern = files.response if request.decision else files.pended_response
-            stored = await self.stores.run(pattern(request.created_at, request.pagw_id))
-            answer: dict[str, Any] = json.loads(stored.body)
+            answer = await self._load_stored_response(request)
             return to_inquiry_response(answer) if inquiry else answer
         return await self._build_response(
             request, Outcome.CANCELLED if is_undone else Outcome.PENDED, inquiry=inquiry
         )
+
+    async def _load_stored_response(self, request: RequestRow) -> dict[str, Any]:
+        """Return the response to the current decision, or to none yet, with the exact numbers in it."""
+        created, pagw_id = request.created_at, request.pagw_id
+        if request.status is Status.FAILED or not request.decision:
+            pattern = files.pended_response(created, pagw_id)
+        elif (number := request.metadata.get("laterCallback")) is not None:
+            pattern = files.later_response(created, pagw_id, str(number))
+        else:
+            pattern = files.response(created, pagw_id)
+        answer: dict[str, Any] = parse_exact((await self.stores.run(pattern)).body)
+        return answer
 
     async def _build_response(
         self, request: RequestRow, outcome: Outcome, *, inquiry: bool
@@ -105,7 +124,7 @@ class ResponseReader:
 
     async def _load_request_bundle(self, request: RequestRow) -> dict[str, Any]:
         stored = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
-        bundle: dict[str, Any] = json.loads(stored.body)
+        bundle: dict[str, Any] = parse_exact(stored.body)
         return bundle
 
     async def _get_request(self, tenant: str, pagw_id: str) -> RequestRow:
@@ -121,8 +140,11 @@ def is_answered(request: RequestRow) -> bool:
     return request.s3_response_key is not None or request.completed_at is not None
 
 
-def build_read_event(request: RequestRow, actor: Actor, resource_type: str) -> AuditEvent:
-    """Return the audit event of a read of PHI."""
+def build_read_event(
+    request: RequestRow, actor: Actor, resource_type: str, by_tenant: str | None = None
+) -> AuditEvent:
+    """Return the audit event of a read of PHI. It names the reader's tenant if that is another."""
+    is_other = by_tenant not in (None, request.tenant)
     return AuditEvent(
         type="PHI_READ",
         actor=actor,
@@ -132,6 +154,7 @@ def build_read_event(request: RequestRow, actor: Actor, resource_type: str) -> A
         pagw_id=request.pagw_id,
         resource_type=resource_type,
         resource_id=request.pagw_id,
+        details={"byTenant": by_tenant} if is_other else {},
     )
 
 

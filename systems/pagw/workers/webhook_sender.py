@@ -19,12 +19,13 @@ from holdfast import Stores
 from holdfast.runtime import Secrets
 from holdfast.web import sign
 from holdfast.web.webhook_targets import DeliveryAttempt, check_target, deliver
-from pagw.domain.fhir.responses.notifications import build_notification
+from pagw.domain.fhir.exact_json import dump_exact
+from pagw.domain.fhir.responses.notifications import build_handshake, build_notification
 from pagw.domain.fhir.subscriptions import SubscriptionRequest
 from pagw.domain.statuses import Status
 from pagw.model import files
 from pagw.model.audit import Actor
-from pagw.model.entities import FHIR_JSON, JSON, DeliveryRow, RequestRow
+from pagw.model.entities import FHIR_JSON, JSON, DeliveryRow, RequestRow, SubscriptionRow
 from pagw.settings import PagwSettings
 from pagw.workers.responses import ResponseReader
 
@@ -103,7 +104,17 @@ class WebhookSender:
             at=row.created_at,
             id=row.delivery_id.replace("#", "-"),
         )
-        return json.dumps(bundle, sort_keys=True, separators=(",", ":")).encode()
+        return dump_exact(bundle)
+
+
+def build_handshake_webhook(
+    row: SubscriptionRow, subscription: SubscriptionRequest, settings: PagwSettings
+) -> Webhook:
+    """Build the handshake webhook of a subscription, with the client's own headers."""
+    id = f"handshake-{row.subscription_id}"
+    url = f"{settings.public_url}/fhir/Subscription/{row.subscription_id}"
+    body = json.dumps(build_handshake(subscription_url=url, at=row.created_at, id=id), sort_keys=True)
+    return Webhook(id, subscription.endpoint, body.encode(), parse_headers(subscription.headers))
 
 
 def restore_announced_state(row: DeliveryRow, request: RequestRow) -> RequestRow:
@@ -119,6 +130,7 @@ def restore_announced_state(row: DeliveryRow, request: RequestRow) -> RequestRow
         "decision": announced.get("decision"),
         "error_code": announced.get("error_code"),
         "error_message": announced.get("error_message"),
+        "metadata": {**request.metadata, "laterCallback": announced.get("callback")},
     }
     if "at" in announced:
         changes["completed_at"] = changes["updated_at"] = datetime.fromisoformat(announced["at"])

@@ -32,7 +32,8 @@ from holdfast_demo.pagw.sample.bundles import (
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from holdfast_demo.pagw.sandbox.payer_rules import DENIED, MODIFIED, PENDED_APPROVED
 from pagw.domain.statuses import Stage
-from pagw.integrations.payers.client import make_client
+from pagw.integrations.payers.connection import make_client
+from pagw.integrations.payers.http_clients import PayerHttpClients
 from pagw.model import patterns
 from pagw.model.entities import RequestRow, StageMessage
 from pagw.model.lookup import CLAIM, RequestLookup, format_claim_identifier
@@ -128,7 +129,7 @@ async def _open_runner(stores: Stores) -> AsyncIterator[_SampleRunner]:
 def build_stages(stores: Stores, http: httpx2.AsyncClient) -> dict[Stage, BaseStage]:
     """Return every stage, to be run without its queue. They call payers with this client."""
     stages = {stage: made(stores) for stage, made in load_stages().items() if made is not ApiConnector}
-    return {**stages, ApiConnector.stage: ApiConnector(stores, http, open_secrets())}
+    return {**stages, ApiConnector.stage: ApiConnector(stores, PayerHttpClients(http), open_secrets())}
 
 
 class _SampleRunner:

@@ -2,7 +2,8 @@
 
 Each keeps a ledger of every effect that reached it, which the tests verify.
 
-    payer.py    a payer, known to the gateway as `PAYER_ID`
+    payer.py    a payer with the gateway's own JSON, known to the gateway as `PAYER_ID`
+    pas_payer.py  a payer that speaks Da Vinci PAS, known as `PAS_PAYER_ID`
     issuer.py   the issuer of clients' tokens
     client.py   a client's server, which receives webhooks
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 PAYER_ID: Final = DEFAULT_PAYER
 # The environment variable in which `holdfast up` passes the payer's address.
 PAYER_VARIABLE: Final = "PAGW_PAYER_URL"
+PAS_PAYER_ID: Final = "UNITED-PAS"
+PAS_PAYER_VARIABLE: Final = "PAGW_PAS_PAYER_URL"
 # Tenants whose webhook secret the gateway has.
 TENANTS: Final = ("acme", "zenith")
 
@@ -36,6 +39,9 @@ CLIENT_ID: Final = "pagw"
 CLIENT_SECRET: Final = "sandbox-secret-of-pagw-at-the-payer"
 CREDENTIALS_NAME: Final = "pagw/payers/sandbox"
 CALLBACK_SECRET_NAME: Final = "pagw/callbacks/sandbox"
+PAS_CREDENTIALS_NAME: Final = "pagw/payers/pas-sandbox"
+PAS_CALLBACK_SECRET_NAME: Final = "pagw/callbacks/pas-sandbox"
+PAS_CALLBACK_SECRET: Final = "sandbox-pas-payer-notifications"
 
 
 # --- apps ---------------------------------------------------------------------------------------------------
@@ -47,6 +53,15 @@ def make_payer(clock: Clock, folder: Path) -> Any:
 
     return build_payer_app(
         PayerSandbox(clock=clock, folder=folder, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
+    )
+
+
+def make_pas_payer(clock: Clock, folder: Path) -> Any:
+    """Build the app of the payer that speaks PAS."""
+    from holdfast_demo.pagw.sandbox.pas_payer import PasPayerSandbox, build_pas_payer_app
+
+    return build_pas_payer_app(
+        PasPayerSandbox(clock=clock, folder=folder, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
     )
 
 
@@ -74,6 +89,11 @@ def build_variables(services: Mapping[str, str], gateway_url: str) -> dict[str, 
     found: dict[str, str] = {}
     if "payer" in services:
         found |= _build_payer_variables(gateway_url)
+    if "pas-payer" in services:
+        found |= {
+            get_secret_variable(PAS_CREDENTIALS_NAME): CLIENT_SECRET,
+            get_secret_variable(PAS_CALLBACK_SECRET_NAME): PAS_CALLBACK_SECRET,
+        }
     if "issuer" in services:
         found |= _build_issuer_variables(services["issuer"])
     if "client" in services:
@@ -100,6 +120,7 @@ def _build_issuer_variables(url: str) -> dict[str, str]:
     return {
         "PAGW_JWKS_URL": f"{url}/.well-known/jwks.json",
         "PAGW_TOKEN_ISSUER": ISSUER,
+        "PAGW_TOKEN_URL": f"{url}/token",
         "PAGW_TOKEN_AUDIENCE": AUDIENCE,
     }
 
@@ -128,6 +149,29 @@ async def register(stores: Stores, payer_url: str) -> int:
     await stores.run(patterns.put_payer(build_payer_row(payer_url)))
     await PAYERS.invalidate(stores, payer_id=PAYER_ID)
     return 1 + len(PROVIDER_NPIS)
+
+
+async def register_pas_payer(stores: Stores, url: str) -> None:
+    """Register the payer that speaks PAS at this address."""
+    from pagw.model import patterns
+    from pagw.model.registries import PAYERS
+
+    await stores.run(patterns.put_payer(build_pas_payer_row(url)))
+    await PAYERS.invalidate(stores, payer_id=PAS_PAYER_ID)
+
+
+def build_pas_payer_row(url: str) -> PayerRow:
+    """Return the configuration row of the payer that speaks PAS."""
+    return PayerRow(
+        payer_id=PAS_PAYER_ID,
+        name="United PAS (sandbox)",
+        api_endpoint=url,
+        auth_type="oauth2",
+        credentials_arn=PAS_CREDENTIALS_NAME,
+        format="fhir-pas",
+        client_id=CLIENT_ID,
+        callback_secret=PAS_CALLBACK_SECRET_NAME,
+    )
 
 
 def build_payer_row(url: str) -> PayerRow:

@@ -21,14 +21,11 @@ The ledger survives the process. Tokens do not: a client that is refused fetches
 from __future__ import annotations
 
 import asyncio
-import base64
-import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs, unquote
 
 from pydantic import Field, ValidationError
 from starlette.applications import Starlette
@@ -37,7 +34,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from holdfast.core.clock import SYSTEM_CLOCK, Clock
-from holdfast.core.rng import make_url_token
 from holdfast.web.bodies import JsonBody
 from holdfast.web.sandbox_faults import (
     ERROR_HANDLERS,
@@ -55,6 +51,7 @@ from holdfast_demo.pagw.sandbox.payer_state import (
     PayerRefused,
     PayerState,
 )
+from holdfast_demo.pagw.sandbox.payer_tokens import PayerTokens
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -107,7 +104,9 @@ class PayerSandbox:
     def __post_init__(self) -> None:
         self.state = PayerState(self.clock, self.folder)
         self.callbacks = PayerCallbacks(self.clock, self.callback_secret)
-        self._tokens: dict[str, float] = {}
+        self.tokens = PayerTokens(
+            self.clock, self.client_id, self.client_secret, self.api_key, self.token_life_s
+        )
 
     @property
     def ledger(self) -> list[Entry]:
@@ -148,16 +147,7 @@ class PayerSandbox:
 
     async def issue_token(self, request: Request) -> Response:
         """Issue a token by client credentials."""
-        form = parse_qs((await request.body()).decode(errors="replace"))
-        if form.get("grant_type") != ["client_credentials"]:
-            return _build_refusal(400, "unsupported_grant_type")
-        if not self._is_client(request.headers.get("authorization", "")):
-            return _build_refusal(401, "invalid_client")
-        now, token = self.clock.now(), make_url_token()
-        self._tokens = {each: ends for each, ends in self._tokens.items() if ends > now}
-        self._tokens[token] = now + self.token_life_s
-        body = {"access_token": token, "token_type": "Bearer", "expires_in": self.token_life_s}
-        return JSONResponse(body, headers={"cache-control": "no-store"})
+        return await self.tokens.issue(request)
 
     async def submit(self, request: Request) -> Response:
         """Handle a new request."""
@@ -225,7 +215,7 @@ class PayerSandbox:
 
     async def forget_tokens(self, request: Request) -> Response:
         """Invalidate all tokens."""
-        self._tokens.clear()
+        self.tokens.forget()
         return JSONResponse({})
 
     # --- authentication and faults --------------------------------------------------------------------------
@@ -242,32 +232,11 @@ class PayerSandbox:
         """Return the endpoint behind authentication, which comes before any simulated fault."""
 
         async def answer(request: Request) -> Response:
-            if not self._is_authorized(request):
+            if not self.tokens.is_authorized(request):
                 return _build_refusal(401, "invalid_token")
             return await self.with_faults(endpoint, has_effect=request.method != "GET")(request)
 
         return answer
-
-    def _is_authorized(self, request: Request) -> bool:
-        """Return whether a request has a valid token or the API key."""
-        if not self.client_secret and not self.api_key:
-            return True
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.casefold() == "bearer" and self._tokens.get(token, 0.0) > self.clock.now():
-            return True
-        return bool(self.api_key) and _is_equal(request.headers.get("x-api-key", ""), self.api_key)
-
-    def _is_client(self, header: str) -> bool:
-        """Return whether a Basic authorization header has the client's id and secret."""
-        if not self.client_secret:
-            return True
-        scheme, _, proof = header.partition(" ")
-        try:
-            id, _, secret = base64.b64decode(proof).decode().partition(":")
-        except ValueError:
-            return False
-        is_known = _is_equal(unquote(id), self.client_id) & _is_equal(unquote(secret), self.client_secret)
-        return scheme.casefold() == "basic" and is_known
 
 
 def build_payer_app(sandbox: PayerSandbox) -> Starlette:
@@ -300,8 +269,3 @@ def build_payer_app(sandbox: PayerSandbox) -> Starlette:
 
 def _build_refusal(status: int, code: str) -> Response:
     return JSONResponse({"error": code}, status_code=status)
-
-
-def _is_equal(given: str, known: str) -> bool:
-    """Compare two secrets in constant time."""
-    return hmac.compare_digest(given.encode(errors="replace"), known.encode())

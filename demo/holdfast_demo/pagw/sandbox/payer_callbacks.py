@@ -49,11 +49,13 @@ class PayerCallbacks:
 
     def call(self, id: str, url: str, body: dict[str, Any], on_delivered: Callable[[], None]) -> None:
         """Start a callback unless it is in progress. Call `on_delivered` once, after the first 2xx answer."""
+        self.call_with(id, url, dumps(body).encode(), on_delivered)
+
+    def call_with(self, id: str, url: str, body: bytes, on_delivered: Callable[[], None]) -> None:
+        """Start a callback with these bytes, as `call` does."""
         if self._http is None or id in self._tasks:
             return
-        task = asyncio.create_task(
-            self._deliver_copies(self._http, id, url, dumps(body).encode(), on_delivered)
-        )
+        task = asyncio.create_task(self._deliver_copies(self._http, id, url, body, on_delivered))
         self._tasks[id] = task
         task.add_done_callback(lambda _: self._tasks.pop(id, None))
 

@@ -20,9 +20,9 @@ class PayerLedger:
     in memory.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, file: str = FILE) -> None:
         self.entries: list[Entry] = []
-        self._path = None if folder is None else folder / FILE
+        self._path = None if folder is None else folder / file
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self.entries += _read_complete_lines(self._path)

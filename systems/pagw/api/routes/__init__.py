@@ -16,13 +16,14 @@ from pagw.api.routes.auth import Gate
 from pagw.api.routes.errors import configure_outcomes
 from pagw.api.routes.fhir import build_claim_routes, build_metadata_routes
 from pagw.api.routes.native import build_content_routes, build_request_routes, build_submission_routes
-from pagw.api.routes.payers import build_payer_routes
+from pagw.api.routes.payers import build_key_set_routes, build_notification_routes, build_payer_routes
 from pagw.api.routes.sessions import build_session_routes
 from pagw.api.routes.subscriptions import build_subscription_routes
 from pagw.model.lookup import RequestLookup
 from pagw.settings import PagwSettings
 from pagw.workers.intake import Intake
 from pagw.workers.payer_callbacks import PayerCallbacks
+from pagw.workers.payer_notifications import PayerNotifications
 
 
 def build_api_routes(stores: Stores) -> list[APIRouter]:
@@ -41,9 +42,14 @@ def build_api_routes(stores: Stores) -> list[APIRouter]:
     ]
 
 
-def build_callback_routes(stores: Stores) -> APIRouter:
-    """Return the router of payers' callbacks."""
-    return build_payer_routes(PayerCallbacks(stores, open_secrets()))
+def build_callback_routes(stores: Stores) -> list[APIRouter]:
+    """Return the routers of payers' callbacks and notifications, and of the keys that payers verify."""
+    secrets = open_secrets()
+    return [
+        build_payer_routes(PayerCallbacks(stores, secrets)),
+        build_notification_routes(PayerNotifications(stores, secrets, RequestLookup(secrets))),
+        build_key_set_routes(stores, secrets),
+    ]
 
 
 __all__ = ["build_api_routes", "build_callback_routes", "configure_outcomes"]

@@ -8,15 +8,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from starlette.requests import Request
 
 from holdfast import Stores
 from holdfast.web.sessions import build_session_guard, build_session_reader
-from holdfast.web.tokens import BearerGuard, Caller, LazyVerifier, require_bearer
+from holdfast.web.tokens import BearerGuard, Caller, LazyVerifier, Verifier, require_bearer
 from pagw.api.routes.parameters import check_accept
 from pagw.api.routes.refusal_audit import RefusalAudit
+from pagw.domain.fhir.smart import expand_scopes
 from pagw.model import sessions
 from pagw.model.rate_limits import count_call
 from pagw.settings import PagwSettings
@@ -26,6 +28,7 @@ CLAIM_WRITE: Final = "system/Claim.write"
 SUBSCRIPTION_READ: Final = "system/Subscription.read"
 SUBSCRIPTION_WRITE: Final = "system/Subscription.write"
 
+SCOPES: Final = (CLAIM_READ, CLAIM_WRITE, SUBSCRIPTION_READ, SUBSCRIPTION_WRITE)
 SESSION_COOKIE: Final = "pagw_session"
 NO_ISSUER: Final = (
     "Clients cannot authenticate: set PAGW_JWKS_URL and PAGW_TOKEN_ISSUER to those of the issuer of clients' "
@@ -33,8 +36,20 @@ NO_ISSUER: Final = (
 )
 TOKEN: Final = (
     "A JWT from the client's token issuer, with the tenant and the scopes: "
-    f"{CLAIM_READ}, {CLAIM_WRITE}, {SUBSCRIPTION_READ}, {SUBSCRIPTION_WRITE}."
+    f"{', '.join(SCOPES)}. Wildcards (`system/*.read`) and letters (`system/Claim.rs`) are understood."
 )
+
+
+class SmartVerifier:
+    """A verifier that adds to a token's scopes those that its wildcards and letters include."""
+
+    def __init__(self, verifier: Verifier) -> None:
+        self._verifier = verifier
+
+    async def verify(self, token: str) -> Any:
+        """Verify a token. Raise as the verifier does."""
+        verified = await self._verifier.verify(token)
+        return replace(verified, scopes=expand_scopes(verified.scopes, SCOPES))
 
 
 class Gate:
@@ -46,12 +61,14 @@ class Gate:
     def __init__(self, stores: Stores, settings: PagwSettings) -> None:
         self.stores, self.settings = stores, settings
         self.audit = RefusalAudit(stores)
-        verifier = LazyVerifier(
-            settings.jwks_url,
-            issuer=settings.token_issuer,
-            audience=settings.token_audience,
-            clock=stores.clock,
-            missing=NO_ISSUER,
+        verifier = SmartVerifier(
+            LazyVerifier(
+                settings.jwks_url,
+                issuer=settings.token_issuer,
+                audience=settings.token_audience,
+                clock=stores.clock,
+                missing=NO_ISSUER,
+            )
         )
         self.bearer: BearerGuard = require_bearer(verifier, on_caller=self._admit, description=TOKEN)
         self.read_session = build_session_reader(SESSION_COOKIE)

@@ -6,26 +6,28 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Response, Security
 
+from holdfast.core.errors import NotFound
 from holdfast.web import build_key_reader
 from holdfast.web.tokens import Caller
 from pagw.api.inquiries import Inquiries
-from pagw.api.routes.auth import CLAIM_READ, CLAIM_WRITE, Gate
+from pagw.api.routes.auth import CLAIM_READ, CLAIM_WRITE, SCOPES, Gate
 from pagw.api.routes.native import REPLAYED
 from pagw.api.routes.parameters import FhirBody, check_accept
 from pagw.api.routes.refusal_audit import build_actor
-from pagw.api.routes.views import Bundle, CapabilityStatement, FhirJson, Parameters
+from pagw.api.routes.views import Bundle, CapabilityStatement, FhirJson, Parameters, SmartConfiguration
 from pagw.domain.fhir.inquiries import Inquiry, parse_inquiry
 from pagw.domain.fhir.outcomes import refuse_errors
 from pagw.domain.fhir.parser import parse_bundle
 from pagw.domain.fhir.responses.capability_statement import build_capability_statement
 from pagw.domain.fhir.rules.pas_rules import check_inquiry
+from pagw.domain.fhir.smart import build_smart_configuration
 from pagw.domain.profiles import LATEST, find_version
 from pagw.model.audit import SERVICE_VERSION
 from pagw.workers.intake import Intake, Submission
 from pagw.workers.responses import ResponseReader
 
 # The date of the last change to the CapabilityStatement.
-CAPABILITIES_DATE: Final = datetime(2026, 11, 1, tzinfo=UTC)
+CAPABILITIES_DATE: Final = datetime(2026, 11, 20, tzinfo=UTC)
 # An inquiry names a claim and its participants, without attachments.
 MAX_INQUIRY_BYTES: Final = 1_000_000
 KEY: Final = "The client's unique key for this request. The default is the identifier of the Bundle."
@@ -35,7 +37,7 @@ def build_claim_routes(gate: Gate, intake: Intake) -> APIRouter:
     """Return the routes of `$submit` and `$inquire`."""
     router = APIRouter(tags=["Da Vinci PAS"])
     settings, answers = gate.settings, ResponseReader(gate.stores)
-    inquiries = Inquiries(gate.stores, intake.lookup)
+    inquiries = Inquiries(gate.stores, intake.lookup, settings.list_shared_tenants())
 
     @router.post(
         "/fhir/Claim/$submit",
@@ -77,7 +79,7 @@ def build_claim_routes(gate: Gate, intake: Intake) -> APIRouter:
 
 
 def build_metadata_routes(gate: Gate) -> APIRouter:
-    """Return the route of the CapabilityStatement."""
+    """Return the routes of the CapabilityStatement and of the SMART configuration."""
     router = APIRouter(tags=["Da Vinci PAS"], dependencies=[Depends(check_accept)])
 
     @router.get(
@@ -88,8 +90,27 @@ def build_metadata_routes(gate: Gate) -> APIRouter:
         response_class=FhirJson,
     )
     async def metadata() -> Response:
-        base = f"{gate.settings.public_url}/fhir"
-        return FhirJson(build_capability_statement(base, SERVICE_VERSION, CAPABILITIES_DATE))
+        base, token_url = f"{gate.settings.public_url}/fhir", gate.settings.token_url
+        return FhirJson(
+            build_capability_statement(base, SERVICE_VERSION, CAPABILITIES_DATE, token_url=token_url)
+        )
+
+    @router.get(
+        "/fhir/.well-known/smart-configuration",
+        operation_id="getSmartConfiguration",
+        summary="Get the SMART configuration: the issuer of clients' tokens and the scopes",
+    )
+    async def smart_configuration() -> SmartConfiguration:
+        settings = gate.settings
+        if not (settings.token_url and settings.jwks_url and settings.token_issuer):
+            raise NotFound("The gateway has no SMART configuration: its operator has not set PAGW_TOKEN_URL.")
+        found = build_smart_configuration(
+            issuer=settings.token_issuer,
+            jwks_url=settings.jwks_url,
+            token_url=settings.token_url,
+            scopes=SCOPES,
+        )
+        return SmartConfiguration(**found)
 
     return router
 

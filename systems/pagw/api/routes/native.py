@@ -25,18 +25,20 @@ from pagw.api.routes.views import (
     AnyFile,
     AuditTrail,
     Bundle,
+    Decisions,
     Deliveries,
     FhirJson,
     RequestPage,
     RequestView,
     to_audit_trail,
+    to_decisions,
     to_deliveries,
     to_request_view,
 )
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
 from pagw.domain.statuses import Status
 from pagw.domain.webhook_addresses import check_address
-from pagw.model import delivery_patterns, files, patterns
+from pagw.model import decision_patterns, delivery_patterns, files, patterns
 from pagw.model.audit import record_event
 from pagw.model.entities import RequestRow
 from pagw.workers.intake import Intake, Submission
@@ -149,6 +151,17 @@ def build_request_routes(gate: Gate) -> APIRouter:
         )
         cursor = str(rows[page.limit - 1].id) if len(rows) > page.limit else None
         return to_audit_trail(rows[: page.limit], cursor)
+
+    @router.get(
+        "/pas/requests/{pagw_id}/decisions",
+        operation_id="getDecisions",
+        summary="List the payer's decisions on a request, oldest first",
+    )
+    async def decisions(
+        caller: Annotated[Caller, Security(gate.session, scopes=[CLAIM_READ])], pagw_id: PagwId
+    ) -> Decisions:
+        found = await get_request(stores, caller, pagw_id)
+        return to_decisions(await stores.run(decision_patterns.decisions_of(caller.tenant, found.pagw_id)))
 
     @router.get(
         "/pas/requests/{pagw_id}/deliveries",

@@ -1,11 +1,11 @@
-"""Routes of FHIR Subscriptions (R5 backport): create, list, read, turn off or on, and delete."""
+"""Routes of FHIR Subscriptions (R5 backport): create, list, read, turn off or on, delete, and list events."""
 
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Response, Security
+from fastapi import APIRouter, Depends, Query, Response, Security
 
 from holdfast.core.errors import NotFound
 from holdfast.runtime import Secrets
@@ -14,14 +14,18 @@ from holdfast.web.webhook_targets import open_target_client
 from pagw.api.routes.auth import SUBSCRIPTION_READ, SUBSCRIPTION_WRITE, Gate
 from pagw.api.routes.parameters import FhirBody, RequestedPage, SubscriptionId, build_cursor, parse_cursor
 from pagw.api.routes.refusal_audit import build_actor
-from pagw.api.routes.views import Bundle, FhirJson, Subscription
+from pagw.api.routes.views import Bundle, FhirJson, Parameters, Subscription
 from pagw.api.subscriptions import Subscriptions
 from pagw.domain.fhir.parser import parse_resource
 from pagw.domain.fhir.responses.notifications import build_status_response
+from pagw.domain.fhir.subscriptions import parse_event_range
 from pagw.workers.webhook_sender import WebhookSender, get_now
 
 PATH: Final = "/fhir/Subscription"
 MAX_BYTES: Final = 100_000
+FIRST_EVENT: Final = "The number of the first event."
+LAST_EVENT: Final = "The number of the last event; by default the newest."
+CONTENT: Final = "The content of the events. PAS demands whole responses."
 ID: Final = re.compile(r"sub-[0-9a-z]{26}")
 
 
@@ -166,6 +170,44 @@ def _build_read_routes(gate: Gate, desk: SubscriptionsFactory) -> APIRouter:
                 id=f"status-{row.subscription_id}",
             )
         )
+
+    @router.get(
+        f"{PATH}/{{subscription_id}}/$events",
+        operation_id="getSubscriptionEvents",
+        summary="Get the events of a subscription, delivered or not",
+        response_model=Bundle,
+        response_class=FhirJson,
+        response_description="At most 20 events with their responses. The link `next` leads to further ones.",
+        dependencies=[gate.audit.watch("events")],
+    )
+    async def events(
+        caller: Annotated[Caller, Security(gate.session, scopes=[SUBSCRIPTION_READ])],
+        subscription_id: SubscriptionId,
+        first: Annotated[int, Query(alias="eventsSinceNumber", ge=1, description=FIRST_EVENT)] = 1,
+        last: Annotated[int | None, Query(alias="eventsUntilNumber", ge=1, description=LAST_EVENT)] = None,
+        content: Annotated[Literal["full-resource"], Query(description=CONTENT)] = "full-resource",
+    ) -> Response:
+        id, actor = _check_id(subscription_id), build_actor(caller)
+        async with desk.open() as subscriptions:
+            return FhirJson(await subscriptions.list_events(caller.tenant, id, actor, first=first, last=last))
+
+    @router.post(
+        f"{PATH}/{{subscription_id}}/$events",
+        operation_id="querySubscriptionEvents",
+        summary="Get the events of a subscription, with the parameters in the body",
+        response_model=Bundle,
+        response_class=FhirJson,
+        dependencies=[gate.audit.watch("events")],
+    )
+    async def query_events(
+        caller: Annotated[Caller, Security(gate.bearer, scopes=[SUBSCRIPTION_READ])],
+        subscription_id: SubscriptionId,
+        body: Annotated[bytes, Depends(FhirBody(Parameters, MAX_BYTES))],
+    ) -> Response:
+        id, actor = _check_id(subscription_id), build_actor(caller)
+        first, last = parse_event_range(parse_resource(body, "Parameters", max_bytes=MAX_BYTES))
+        async with desk.open() as subscriptions:
+            return FhirJson(await subscriptions.list_events(caller.tenant, id, actor, first=first, last=last))
 
     return router
 

@@ -9,8 +9,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from pagw.domain.fhir.exact_json import dump_exact
 from pagw.domain.statuses import Stage, Status
-from pagw.model.entities import FHIR_JSON, AuditRow, DeliveryRow, RequestRow
+from pagw.model.entities import FHIR_JSON, AuditRow, DecisionRow, DeliveryRow, RequestRow
 from pagw.workers.responses import is_answered
 
 
@@ -55,6 +56,7 @@ class RequestView(View):
     error_code: str | None
     error_message: str | None
     retry_count: int
+    is_contradicted: bool = Field(description="Whether the payer has changed its decision.")
     has_response: bool = Field(description="Whether /response returns a response.")
     attachments: list[AttachmentView]
 
@@ -106,6 +108,21 @@ class Deliveries(View):
     items: list[DeliveryView]
 
 
+class DecisionView(View):
+    """A decision of the payer."""
+
+    number: int
+    outcome: str
+    review_action: str | None
+    arrived_at: datetime = Field(description="When the gateway received it.")
+    payer_decided_at: datetime | None = Field(description="When the payer decided, by its own clock.")
+    contradicts: bool = Field(description="Whether it differs from the decision before it.")
+
+
+class Decisions(View):
+    items: list[DecisionView]
+
+
 class SessionView(View):
     """A session, which replaces the token on reads."""
 
@@ -119,16 +136,48 @@ class CallbackTaken(View):
     pagw_id: str
 
 
+class KeySet(BaseModel):
+    """A JSON Web Key Set."""
+
+    keys: list[dict[str, Any]]
+
+
+class SmartConfiguration(BaseModel):
+    """The SMART configuration of the server."""
+
+    issuer: str
+    jwks_uri: str
+    token_endpoint: str
+    grant_types_supported: list[str]
+    scopes_supported: list[str]
+    capabilities: list[str]
+    code_challenge_methods_supported: list[str]
+
+
+class NotificationTaken(View):
+    pagw_ids: list[str]
+
+
 def to_request_view(request: RequestRow) -> RequestView:
     """Return the view of a request."""
     attachments = [AttachmentView(**each) for each in request.metadata.get("attachments", [])]
     fields = {name: value for name, value in request.model_dump().items() if name in RequestView.model_fields}
-    return RequestView(**fields, has_response=is_answered(request), attachments=attachments)
+    return RequestView(
+        **fields,
+        is_contradicted="contradicted" in request.metadata,
+        has_response=is_answered(request),
+        attachments=attachments,
+    )
 
 
 def to_audit_trail(rows: tuple[AuditRow, ...], cursor: str | None) -> AuditTrail:
     """Return a page of audit events."""
     return AuditTrail(items=[AuditView.model_validate(row) for row in rows], cursor=cursor)
+
+
+def to_decisions(rows: tuple[DecisionRow, ...]) -> Decisions:
+    """Return the view of a request's decisions."""
+    return Decisions(items=[DecisionView.model_validate(row) for row in rows])
 
 
 def to_deliveries(rows: tuple[DeliveryRow, ...]) -> Deliveries:
@@ -167,8 +216,8 @@ class FhirJson(JSONResponse):
     media_type = FHIR_JSON
 
     def render(self, content: Any) -> bytes:
-        """Return a resource as JSON; bytes as they are."""
-        return content if isinstance(content, bytes) else super().render(content)
+        """Return a resource as JSON, with exact numbers; bytes as they are."""
+        return content if isinstance(content, bytes) else dump_exact(content)
 
 
 class AnyFile(Response):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from holdfast.core.errors import RequestError
 
@@ -39,6 +39,7 @@ Code = Literal[
     "informational",
     "suppressed",
 ]
+CODES: Final[frozenset[str]] = frozenset(get_args(Code))
 # A mistake repeated in a thousand items would fill the response.
 MAX_ISSUES: Final = 50
 

@@ -92,6 +92,31 @@ def parse_subscription(resource: Mapping[str, Any]) -> SubscriptionRequest:
     )
 
 
+def parse_event_range(parameters: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Return the first and the last event number that the Parameters of `$events` ask for. Raise
+    `FhirRefused` for an invalid one.
+    """
+    given = {
+        each.get("name"): next((value for name, value in each.items() if name.startswith("value")), None)
+        for each in get_objects(parameters, "parameter")
+    }
+    if given.get("content", FULL_RESOURCE) != FULL_RESOURCE:
+        wrong = f"Parameters.parameter[content]: expected `{FULL_RESOURCE}`."
+        raise FhirRefused([build_error("not-supported", wrong, "Parameters.parameter")])
+    first = _parse_event_number(given.get("eventsSinceNumber", 1), "eventsSinceNumber")
+    last = given.get("eventsUntilNumber")
+    return first, None if last is None else _parse_event_number(last, "eventsUntilNumber")
+
+
+def _parse_event_number(value: Any, name: str) -> int:
+    """Return an event number, which R4 sends as text or as a number."""
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and 0 < int(text) < 2**63):
+        wrong = f"Parameters.parameter[{name}]: expected the number of an event, from 1."
+        raise FhirRefused([build_error("value", wrong, "Parameters.parameter")])
+    return int(text)
+
+
 def build_subscription_resource(
     subscription: SubscriptionRequest, *, id: str, status: str, error: str | None = None
 ) -> dict[str, Any]:

@@ -42,6 +42,12 @@ REVIEW_ACTION: Final = f"{_EXTENSION}reviewAction"
 REVIEW_ACTION_CODE: Final = f"{_EXTENSION}reviewActionCode"
 
 BACKPORT: Final = "http://hl7.org/fhir/uv/subscriptions-backport/StructureDefinition"
+STATUS_OPERATION: Final = (
+    "http://hl7.org/fhir/uv/subscriptions-backport/OperationDefinition/backport-subscription-status"
+)
+EVENTS_OPERATION: Final = (
+    "http://hl7.org/fhir/uv/subscriptions-backport/OperationDefinition/backport-subscription-events"
+)
 BACKPORT_SUBSCRIPTION: Final = f"{BACKPORT}/backport-subscription"
 BACKPORT_NOTIFICATION: Final = f"{BACKPORT}/backport-subscription-notification-r4"
 BACKPORT_STATUS: Final = f"{BACKPORT}/backport-subscription-status-r4"
@@ -51,6 +57,7 @@ HEARTBEAT_PERIOD: Final = f"{BACKPORT}/backport-heartbeat-period"
 TIMEOUT: Final = f"{BACKPORT}/backport-timeout"
 TOPIC_CANONICAL: Final = f"{BACKPORT}/capabilitystatement-subscriptiontopic-canonical"
 
+SMART_URIS: Final = "http://fhir-registry.smarthealthit.org/StructureDefinition/oauth-uris"
 NPI: Final = "http://hl7.org/fhir/sid/us-npi"
 PRIORITY: Final = "http://terminology.hl7.org/CodeSystem/processpriority"
 CLAIM_TYPE: Final = "http://terminology.hl7.org/CodeSystem/claim-type"

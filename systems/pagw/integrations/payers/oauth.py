@@ -1,7 +1,8 @@
 """The gateway's credentials at a payer: an OAuth 2 token by client credentials, or an API key.
 
-The caller fetches the secret that the configuration names, and caches the token (under `oauth:{payer_id}`).
-No error contains either.
+The gateway authenticates at the token endpoint with a client secret, in the header or the form, or with a
+signed assertion (`client_assertion.py`). The caller fetches the secret that the configuration names, and
+caches the token (under `oauth:{payer_id}`). No error contains either.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from holdfast.core.clock import SYSTEM_CLOCK, Clock
 from holdfast.core.errors import ExternalServiceFailed, SettingsError
 from holdfast.runtime import Secret
 from holdfast.web.external_client import ExternalClient
-from pagw.integrations.payers.config import PayerConfig
+from pagw.integrations.payers.config import PayerConfig, TokenAuth
 from pagw.integrations.payers.messages import PayerMessage, format_faults
 
 # A token is not used this long before its expiry, so that it does not expire during a request.
@@ -67,17 +68,16 @@ async def fetch_token(
     """Fetch a new token. This has no effect at the payer, so it is safe to repeat. Raise `SettingsError` for
     an invalid secret, `ExternalServiceFailed` if the payer refuses it.
     """
-    credentials = _parse_credentials(config, secret)
     name = f"The token endpoint of the payer {config.payer_id}"
-    hidden = (secret.current, credentials.client_secret.get_secret_value())
-    party = ExternalClient(http, name, clock, hidden, config.answer_s)
-    form = {"grant_type": "client_credentials", **({"scope": config.scope} if config.scope else {})}
     asked_at = clock.now()
+    proof, headers = _build_client_proof(config, secret, asked_at)
+    party = ExternalClient(http, name, clock, (secret.current, *proof.values()), config.answer_s)
+    form = {"grant_type": "client_credentials", **({"scope": config.scope} if config.scope else {})}
     answer = await party.request(
         "POST",
         config.token_address,
-        form=form,
-        headers={"authorization": _format_basic_auth(credentials)},
+        form={**form, **proof},
+        headers=headers,
         has_effect=False,
         accepted_statuses=REFUSAL_STATUSES,
     )
@@ -99,6 +99,25 @@ def get_api_key(config: PayerConfig, secret: Secret) -> str:
             "printable ASCII."
         )
     return key
+
+
+def _build_client_proof(
+    config: PayerConfig, secret: Secret, now: float
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the fields of the form and the headers that authenticate the gateway at the token endpoint."""
+    if config.token_auth is TokenAuth.private_key_jwt:
+        # Few payers use assertions, and signatures take long to import.
+        from pagw.integrations.payers.client_assertion import ASSERTION_TYPE, build_assertion
+
+        assertion = build_assertion(config, secret, now)
+        return {"client_assertion_type": ASSERTION_TYPE, "client_assertion": assertion}, {}
+    credentials = _parse_credentials(config, secret)
+    if config.token_auth is TokenAuth.client_secret_post:
+        return {
+            "client_id": credentials.client_id,
+            "client_secret": credentials.client_secret.get_secret_value(),
+        }, {}
+    return {}, {"authorization": _format_basic_auth(credentials)}
 
 
 def _parse_credentials(config: PayerConfig, secret: Secret) -> ClientCredentials:

@@ -16,16 +16,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import httpx2
-
 from holdfast import Stores
 from holdfast.core.errors import ExternalServiceFailed, IdempotencyMismatch, error_label
 from holdfast.runtime import Secrets, open_secrets
 from pagw.domain.statuses import Stage, Status
-from pagw.integrations.payers.client import PayerClient, PayerResponse, make_client
+from pagw.integrations.payers.client import PayerCall, PayerClient, PayerResponse
+from pagw.integrations.payers.config import parse_payer_config
+from pagw.integrations.payers.formats import get_format
+from pagw.integrations.payers.http_clients import PayerHttpClients, open_http_clients
 from pagw.model import files, patterns
 from pagw.model.audit import Actor
-from pagw.model.entities import IdempotencyRecord, RequestRow, RequestUpdate, StageMessage
+from pagw.model.entities import IdempotencyRecord, PayerRow, RequestRow, RequestUpdate, StageMessage
+from pagw.model.rate_limits import TENANT_LIMIT, count_payer_call
 from pagw.model.registries import REGISTRIES, TOKENS, build_payer_client, get_payer
 from pagw.workers.payer_callbacks import record_callback
 from pagw.workers.stages.base_stage import BaseStage, StageFailed, StageResult
@@ -50,36 +52,41 @@ class ApiConnector(BaseStage):
         patterns.count_retry,
         REGISTRIES,
         TOKENS,
+        TENANT_LIMIT,
         patterns.CALLS,
     )
     also_accepts = (Status.PENDED,)
 
-    def __init__(self, stores: Stores, http: httpx2.AsyncClient, secrets: Secrets) -> None:
+    def __init__(self, stores: Stores, clients: PayerHttpClients, secrets: Secrets) -> None:
         super().__init__(stores)
-        self.http, self.secrets = http, secrets
+        self.clients, self.secrets = clients, secrets
 
     @classmethod
     @asynccontextmanager
     async def open(cls, stores: Stores) -> AsyncIterator[ApiConnector]:
-        """Open the stage with its own HTTP client."""
-        async with make_client() as http:
-            yield cls(stores, http, open_secrets())
+        """Open the stage with its own HTTP clients."""
+        async with open_http_clients() as clients:
+            yield cls(stores, clients, open_secrets())
 
     async def run(self, request: RequestRow, message: StageMessage) -> StageResult | None:
         """Submit a converted request. If the message is an inquiry, look up a pended one and return None.
 
-        Raise `StageFailed` if the payer is gone, `ExternalServiceFailed` if a call fails.
+        Raise `StageFailed` if the payer is gone, `ExternalServiceFailed` if a call fails, `RateLimited` if
+        the payer's limit is reached: the queue retries the request.
         """
         if request.status is Status.PENDED and not message.is_inquiry:
             return None
         row = await get_payer(self.stores, request.payer_id or "")
         if row is None:
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
-        payer = build_payer_client(self.stores, self.http, row, self.secrets)
+        payer = build_payer_client(self.stores, self.clients, row, self.secrets)
+        call = await self._load_call(request)
         if request.status is Status.PENDED:
-            await self._inquire(request, payer)
+            await self._inquire(request, payer, call)
             return None
-        outcome = await self._call_payer(request, payer)
+        if (limit := row.options.get("max_per_minute")) is not None:
+            await count_payer_call(self.stores, row.payer_id, limit)
+        outcome = await self._call_payer(request, row, payer, call)
         is_final = outcome["status"] == FINAL
         return StageResult(
             Status.SUBMITTED if is_final else Status.PENDED,
@@ -87,12 +94,18 @@ class ApiConnector(BaseStage):
             {"payer": row.payer_id, "answer": outcome["status"]},
         )
 
-    async def _inquire(self, request: RequestRow, payer: PayerClient) -> None:
+    async def _load_call(self, request: RequestRow) -> PayerCall:
+        """Return the call with the converted request."""
+        sent = await self.stores.run(files.payer_request(request.created_at, request.pagw_id))
+        former = request.replaces or ""
+        return PayerCall(request.pagw_id, request.kind, former, sent.body, request.created_at)
+
+    async def _inquire(self, request: RequestRow, payer: PayerClient, call: PayerCall) -> None:
         """Look up a pended request at its payer. Without a decision, or if the lookup fails, the next poll
         retries.
         """
         try:
-            found = await payer.look_up(request.pagw_id)
+            found = await payer.look_up(call)
         except ExternalServiceFailed as error:
             log.warning("Looking up the pended request %s failed: %s", request.pagw_id, error)
             return
@@ -101,25 +114,26 @@ class ApiConnector(BaseStage):
         elif found.status == FINAL:
             await record_callback(self.stores, request, found.body, Actor.service(self.stage.service))
 
-    async def _call_payer(self, request: RequestRow, payer: PayerClient) -> dict[str, Any]:
+    async def _call_payer(
+        self, request: RequestRow, row: PayerRow, payer: PayerClient, call: PayerCall
+    ) -> dict[str, Any]:
         """Call the payer once under the request's key, and return the recorded outcome.
 
         Raise `StageFailed` if the stored request changed, `ExternalServiceFailed` after a failed call, which
         is counted on the request.
         """
-        sent = (await self.stores.run(files.payer_request(request.created_at, request.pagw_id))).body
 
         async def act(_: str) -> dict[str, Any]:
-            return await self._store_answer(request, await self._submit(payer, request, sent))
+            return await self._store_answer(request, row, await payer.send(call))
 
         async def look_up(_: str) -> dict[str, Any] | None:
-            found = await payer.look_up(request.pagw_id)
-            return None if found is None else await self._store_answer(request, found)
+            found = await payer.look_up(call)
+            return None if found is None else await self._store_answer(request, row, found)
 
         record = IdempotencyRecord(
             idempotency_key=f"{request.tenant}:{request.pagw_id}#payer",
             pagw_id=request.pagw_id,
-            payload_sha256=hashlib.sha256(sent).hexdigest(),
+            payload_sha256=hashlib.sha256(call.body).hexdigest(),
         )
         try:
             done = await patterns.CALLS.call_external(
@@ -134,18 +148,9 @@ class ApiConnector(BaseStage):
             raise
         return dict(done.result)
 
-    async def _submit(self, payer: PayerClient, request: RequestRow, sent: bytes) -> PayerResponse:
-        """Submit, update or cancel at the payer, by the request's kind."""
-        former = request.replaces or ""
-        match request.kind:
-            case "update":
-                return await payer.update(former, request.pagw_id, sent)
-            case "cancel":
-                return await payer.cancel(former, request.pagw_id, sent)
-            case _:
-                return await payer.submit(request.pagw_id, sent)
-
-    async def _store_answer(self, request: RequestRow, answer: PayerResponse) -> dict[str, Any]:
+    async def _store_answer(
+        self, request: RequestRow, row: PayerRow, answer: PayerResponse
+    ) -> dict[str, Any]:
         """Store the answer as an object and return the outcome to record: status, hash and time.
 
         The first of two answers stays and decides: a later lookup may say more, but the payer's callback
@@ -154,15 +159,9 @@ class ApiConnector(BaseStage):
         stored = await self.stores.run(
             files.keep_payer_response(answer.body, request.created_at, request.pagw_id)
         )
+        form = get_format(parse_payer_config(row.model_dump()))
         return {
-            "status": _parse_status(stored.body),
+            "status": form.parse_answer(stored.body).status,
             "sha256": stored.info.sha256,
             "at": self.get_now().isoformat(),
         }
-
-
-def _parse_status(body: bytes) -> str:
-    """Return the status of a stored payer answer: `final` or `pended`."""
-    from pagw.integrations.payers.messages import PayerAnswerBody
-
-    return PayerAnswerBody.model_validate_json(body).status

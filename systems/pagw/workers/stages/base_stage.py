@@ -63,8 +63,10 @@ log = logging.getLogger(__name__)
 
 class StageFailed(RequestRefused, label="StageFailed"):
     """A permanent failure that ends the request. `code` and message are stored and shown: they contain no
-    PHI.
+    PHI. `response_key` is the key of a response to the failed request, if one was stored.
     """
+
+    response_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,7 @@ class BaseStage(ABC):
         log.warning("%s failed at %s: %s", request.pagw_id, self.stage.service, error.code)
         ending = Ending.from_error(request, error)
         learnt = RequestUpdate(
+            response_key=error.response_key if isinstance(error, StageFailed) else None,
             error_code=ending.error_code,
             error_message=ending.error_message,
             completed_at=self.get_now(),
@@ -286,6 +289,8 @@ class Ending:
     error_message: str | None = None
     # Counts the request's failures from 1; 0 if it did not fail.
     failure_number: int = 0
+    # The callback that brought a later decision; None for the first decision.
+    later_callback: str | None = None
 
     @classmethod
     def from_error(cls, request: RequestRow, error: RequestRefused) -> Ending:
@@ -302,7 +307,8 @@ class Ending:
     def to_json(self, at: datetime) -> dict[str, Any]:
         """Return the ending as stored in the delivery's row."""
         if self.status is not Status.FAILED:
-            return {"status": self.status, "decision": self.decision}
+            later = {} if self.later_callback is None else {"callback": self.later_callback}
+            return {"status": self.status, "decision": self.decision, **later}
         return {
             "status": self.status,
             "error_code": self.error_code,
@@ -312,6 +318,8 @@ class Ending:
 
     def format_id(self, name: str) -> str:
         """Return the part of a delivery's id that distinguishes the endings of a request."""
+        if self.later_callback is not None:
+            return f"{name}-{self.later_callback}"
         return name if self.failure_number <= 1 else f"{name}-{self.failure_number}"
 
 
@@ -327,7 +335,8 @@ def build_client_delivery(
     if not target:
         return []
     ending = ending or Ending(Status.COMPLETED, request.decision)
-    delivery_id = f"{request.pagw_id}#{ending.format_id('failed') if ending.failure_number else 'callback'}"
+    name = ending.format_id("failed" if ending.failure_number else "callback")
+    delivery_id = f"{request.pagw_id}#{name}"
     return [
         delivery_patterns.create_delivery(
             delivery_id=delivery_id,
@@ -335,7 +344,6 @@ def build_client_delivery(
             pagw_id=request.pagw_id,
             subscription_id=None,
             target=str(target),
-            secret_name=None,
             event_number=1,
             told=ending.to_json(at),
             at=at,

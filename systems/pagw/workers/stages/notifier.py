@@ -1,7 +1,8 @@
 """The notifier: sends each webhook until the client's server accepts it, is gone, or attempts run out.
 
 Delivery is at least once, with the same id on every attempt: a server that answered too late is called again
-and recognizes the id.
+and recognizes the id. A delivery whose attempts run out is held, and its subscription is in error until the
+client answers again (`client_recovery`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import DeliveryMessage, DeliveryRow, notifications
 from pagw.settings import PagwSettings
+from pagw.workers.client_recovery import compute_first_try
 from pagw.workers.webhook_sender import WebhookSender, get_now, summarize_delivery
 
 SERVICE = "pasnotifier"
@@ -49,10 +51,9 @@ class Notifier:
         request = await self.stores.run(patterns.request_in_hand(message.tenant, message.pagw_id))
         if request is None:
             return
-        if not await self._is_subscribed(row):
-            await self._finish(
-                row, "given_up", DeliveryAttempt("gone", None, INACTIVE_REASON), ends_subscription=False
-            )
+        if (kept := await self._get_unsubscribed_status(row)) is not None:
+            ended = DeliveryAttempt("gone", None, INACTIVE_REASON)
+            await self._finish(row, kept, ended, ends_subscription=False)
             return
         is_last = received.receive_count >= (notifications.max_receives or 1)
         try:
@@ -62,22 +63,23 @@ class Notifier:
         except SecretMissing as error:
             if is_last:
                 await self._finish(
-                    row, "given_up", DeliveryAttempt("retry", None, "the tenant's secret is not set")
+                    row, "held", DeliveryAttempt("retry", None, "the tenant's secret is not set")
                 )
                 return
             raise RetryLater(error.message, retry_after_s=SECRET_PAUSE_S) from error
         await self._record_attempt(row, delivery, is_last=is_last)
 
-    async def _is_subscribed(self, row: DeliveryRow) -> bool:
-        """Return whether the delivery still has an active subscription. After its end the client gets nothing
+    async def _get_unsubscribed_status(self, row: DeliveryRow) -> str | None:
+        """Return None if the delivery has an active subscription or needs none. Otherwise return its status:
+        `held` while the subscription is in error, `given_up` after its end. Then the client gets nothing
         more, not even about earlier decisions, because they concern patients.
         """
         if row.subscription_id is None:
-            return True
+            return None
         found = await self.stores.run(delivery_patterns.subscription(row.tenant, row.subscription_id))
-        if found is None or found.status != "active":
-            return False
-        return found.ends_at is None or found.ends_at > get_now(self.stores)
+        if found is None or (found.ends_at is not None and found.ends_at <= get_now(self.stores)):
+            return "given_up"
+        return {"active": None, "error": "held"}.get(found.status, "given_up")
 
     async def _record_attempt(self, row: DeliveryRow, delivery: DeliveryAttempt, *, is_last: bool) -> None:
         """Finish the delivery if it was delivered, is impossible or was the last attempt. Otherwise record
@@ -87,7 +89,7 @@ class Notifier:
             await self._finish(row, "delivered", delivery)
             return
         if delivery.outcome == "gone" or is_last:
-            await self._finish(row, "given_up", delivery)
+            await self._finish(row, "given_up" if delivery.outcome == "gone" else "held", delivery)
             return
         at = get_now(self.stores)
         await self.stores.run(
@@ -129,9 +131,10 @@ class Notifier:
         ]
         if ends_subscription and not is_delivered and row.subscription_id is not None:
             ended = "off" if delivery.outcome == "gone" else "error"
+            retry_at = compute_first_try(at) if ended == "error" else None
             writes.append(
                 delivery_patterns.set_subscription(
-                    row.tenant, row.subscription_id, ended, at, error=delivery.detail
+                    row.tenant, row.subscription_id, ended, at, error=delivery.detail, retry_at=retry_at
                 )
             )
         await self.stores.transact(*writes)

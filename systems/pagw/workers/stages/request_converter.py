@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast import Stores
 from holdfast.core.errors import InvalidRequest, SettingsError
+from pagw.domain.fhir.exact_json import parse_exact
 from pagw.domain.statuses import Stage, Status
 from pagw.integrations.payers.config import parse_payer_config
 from pagw.integrations.payers.formats import get_format
@@ -52,7 +53,7 @@ class Converter(BaseStage):
         """Return the enriched request with the whole Bundle, because PAS gives the payer all of it."""
         stores, created = self.stores, request.created_at
         enriched = json.loads((await stores.run(files.enriched(created, request.pagw_id))).body)
-        bundle = json.loads((await stores.run(files.bundle(created, request.pagw_id))).body)
+        bundle = parse_exact((await stores.run(files.bundle(created, request.pagw_id))).body)
         claim = enriched["claim"]
         former = await self._get_former(request)
         items = [{**each, "info_cancelled": each.get("is_cancelled", False)} for each in claim["items"]]

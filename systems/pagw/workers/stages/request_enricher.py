@@ -7,6 +7,7 @@ a client does not wait for an object that only the stages read.
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 from pagw.domain.fhir.claims import parse_claim
@@ -40,7 +41,9 @@ class Enricher(BaseStage):
         await self.stores.run(files.keep_enriched(body, request.created_at, request.pagw_id))
         # With the item sequences, the callback endpoint refuses unknown items without reading the Bundle.
         items = [int(each["sequence"]) for each in claim["items"]]
-        return StageResult(Status.ENRICHED, RequestUpdate(metadata={"items": items}))
+        hours = payer.options.get(f"{request.urgency}_hours")
+        due_at = None if hours is None else request.created_at + timedelta(hours=hours)
+        return StageResult(Status.ENRICHED, RequestUpdate(due_at=due_at, metadata={"items": items}))
 
     async def _parse_claim(self, request: RequestRow) -> dict[str, Any]:
         """Parse the claim of the stored bundle, store it as an object and return it as JSON."""

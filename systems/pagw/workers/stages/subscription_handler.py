@@ -8,17 +8,20 @@ up (`notifier`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
 from holdfast import Stores
 from holdfast.core.errors import ConditionFailed, InvalidRequest, ItemUnreadable
 from holdfast.model.sql import SqlWrite
-from pagw.domain.statuses import Stage, Status
-from pagw.model import delivery_patterns, patterns
+from pagw.domain.statuses import TERMINAL, Stage, Status
+from pagw.model import decision_patterns, delivery_patterns, patterns
 from pagw.model.entities import RequestRow, RequestUpdate, StageMessage, SubscriptionRow
 from pagw.settings import PagwSettings
+from pagw.workers.payer_callbacks import build_callback_message
 from pagw.workers.stages.base_stage import BaseStage, Ending, StageResult, build_delivery_message
+from pagw.workers.stages.payer_answers import list_later_callbacks
 
 CANCELLED_OCCASION: Final = "cancelled"
 
@@ -42,9 +45,10 @@ class SubscriptionHandler(BaseStage):
         delivery_patterns.subscribers,
         delivery_patterns.count_event,
         delivery_patterns.set_subscription,
+        decision_patterns.decisions_of,
         patterns.finish_submission,
     )
-    also_accepts = (Status.FAILED, Status.CANCELLED)
+    also_accepts = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 
     def __init__(self, stores: Stores, settings: PagwSettings | None = None) -> None:
         super().__init__(stores)
@@ -56,43 +60,70 @@ class SubscriptionHandler(BaseStage):
         """
         if not _is_current_ending(request, message):
             return
-        await self._finish_submission(request)
+        ending = await self._load_ending(request, message)
+        if ending.later_callback is None:
+            await self._finish_submission(request)
+        skipped = set[str]()
         while True:
             try:
-                await self._complete(request, message)
+                await self._complete(request, message, ending, skipped)
             except SubscriptionUndeliverable as undeliverable:
                 await self._disable(request, undeliverable)
+                skipped.add(undeliverable.subscription_id)
                 continue
             except ConditionFailed as refused:
                 await self.handle_conflict(request, message, refused)
             return
 
-    async def _complete(self, request: RequestRow, message: StageMessage) -> None:
-        """Announce and complete the request in one transaction, which also numbers the events."""
+    async def _load_ending(self, request: RequestRow, message: StageMessage) -> Ending:
+        """Return what the message announces: a later decision, or the request's current end."""
+        number = _get_later_callback(message)
+        if number is None:
+            return _get_ending(request)
+        decisions = await self.stores.run(decision_patterns.decisions_of(request.tenant, request.pagw_id))
+        outcome = next(each.outcome for each in decisions if each.source == number)
+        return Ending(request.status, outcome, later_callback=number)
+
+    async def _complete(
+        self, request: RequestRow, message: StageMessage, ending: Ending, skipped: Collection[str]
+    ) -> None:
+        """Announce and complete the request in one transaction, which also numbers the events. Leave out the
+        subscriptions in `skipped`.
+        """
         at, count = self.get_now(), 0
-        # A failed or cancelled request has ended already: announce it and keep its status.
-        is_over = request.status in (Status.FAILED, Status.CANCELLED)
+        # A request that has ended already is announced and keeps its status.
+        is_over = request.status in TERMINAL
         async with self.stores.sql_transaction() as sql:
             for each in await sql.run(
                 delivery_patterns.subscribers(request.tenant, request.provider_npi or "", at)
             ):
-                await self._announce(sql, request, each.subscription_id)
+                if each.subscription_id in skipped:
+                    continue
+                await self._announce(sql, request, each.subscription_id, ending)
                 count += 1
             step = StageResult(
                 request.status if is_over else Status.COMPLETED,
                 patterns.NO_UPDATE if is_over else RequestUpdate(completed_at=at),
                 {"subscribers": count},
+                writes=() if is_over else self._build_later_messages(request),
             )
             for write in self.build_writes(request, message, step):
                 await sql.run(write)
 
-    async def _announce(self, sql: Any, request: RequestRow, subscription_id: str) -> None:
+    def _build_later_messages(self, request: RequestRow) -> list[SqlWrite[Any]]:
+        """Return the messages of callbacks that came while the first decision was on its way."""
+        return [
+            build_callback_message(self.stores, request, number, f"later-{number}")
+            for number in list_later_callbacks(request)
+        ]
+
+    async def _announce(self, sql: Any, request: RequestRow, subscription_id: str, ending: Ending) -> None:
         """Number the event and create the delivery to one subscription. Raise `SubscriptionUndeliverable` if
         that is invalid.
         """
         try:
             numbered = await sql.run(delivery_patterns.count_event(subscription_id))
-            for write in self._build_delivery(request, numbered[0]):
+            for write in self._build_delivery(request, numbered[0], ending):
                 await sql.run(write)
         except (InvalidRequest, ItemUnreadable) as error:
             raise SubscriptionUndeliverable(subscription_id) from error
@@ -110,11 +141,16 @@ class SubscriptionHandler(BaseStage):
             )
         )
 
-    def _build_delivery(self, request: RequestRow, subscription: SubscriptionRow) -> list[SqlWrite[Any]]:
-        """Build the delivery's row and its message, with the request's current end."""
-        at, ending = self.get_now(), _get_ending(request)
-        failed = f"#{ending.format_id('f')}" if ending.failure_number else ""
-        delivery_id = f"{request.pagw_id}#{subscription.subscription_id}{failed}"
+    def _build_delivery(
+        self, request: RequestRow, subscription: SubscriptionRow, ending: Ending
+    ) -> list[SqlWrite[Any]]:
+        """Build the delivery's row and its message."""
+        at = self.get_now()
+        suffix = f"#{ending.format_id('f')}" if ending.failure_number else ""
+        if ending.later_callback is not None:
+            suffix = f"#{ending.format_id('d')}"
+        delivery_id = f"{request.pagw_id}#{subscription.subscription_id}{suffix}"
+        is_held = subscription.status != "active"
         return [
             delivery_patterns.create_delivery(
                 delivery_id=delivery_id,
@@ -122,12 +158,13 @@ class SubscriptionHandler(BaseStage):
                 pagw_id=request.pagw_id,
                 subscription_id=subscription.subscription_id,
                 target=subscription.endpoint,
-                secret_name=subscription.secret_name,
                 event_number=subscription.events,
                 told=ending.to_json(request.completed_at or at),
+                status="held" if is_held else "waiting",
                 at=at,
             ),
-            build_delivery_message(self.stores, request, delivery_id),
+            # The event of a client out of reach is kept until the subscription is active again.
+            *(() if is_held else (build_delivery_message(self.stores, request, delivery_id),)),
         ]
 
     async def _finish_submission(self, request: RequestRow) -> None:
@@ -152,11 +189,20 @@ def _is_current_ending(request: RequestRow, message: StageMessage) -> bool:
     """Return whether the message is about the request's current end, so that each end is announced once."""
     match request.status:
         case Status.FAILED:
-            return message.occasion == f"failed-{_get_ending(request).failure_number}"
+            is_later = _get_later_callback(message) is not None
+            return is_later or message.occasion == f"failed-{_get_ending(request).failure_number}"
         case Status.CANCELLED:
-            return message.occasion == CANCELLED_OCCASION
+            return message.occasion == CANCELLED_OCCASION or _get_later_callback(message) is not None
+        case Status.COMPLETED:
+            return _get_later_callback(message) is not None
         case _:
             return True
+
+
+def _get_later_callback(message: StageMessage) -> str | None:
+    """Return the number of the callback whose later decision the message announces, or None."""
+    prefix, _, number = message.occasion.partition("-")
+    return number if prefix == "decision" else None
 
 
 def _get_ending(request: RequestRow) -> Ending:

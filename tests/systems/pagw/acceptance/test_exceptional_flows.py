@@ -187,12 +187,13 @@ async def test_invalid_answer_fails_the_request_until_a_valid_callback() -> None
     await run_scenario(scenario)
 
 
-async def test_callback_does_not_revive_a_request_that_failed_otherwise() -> None:
+async def test_callback_about_a_request_that_was_never_sent_is_refused() -> None:
     async def scenario(pipeline: Pipeline) -> None:
         pagw_id = await pipeline.submit()
         await set_payer_format(pipeline, "x12-278")
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.FAILED, None)
-        await pipeline.call_back(pagw_id)
+        with pytest.raises(InvalidRequest, match="not sent this request"):
+            await pipeline.call_back(pagw_id)
         assert await settle_and_get_end(pipeline, pagw_id) == (Status.FAILED, None)
 
     await run_scenario(scenario)

@@ -26,7 +26,7 @@ UNKNOWN = {
     "name": "attachment_001.txt",
 }
 # A payer's callback belongs to no tenant.
-WITHOUT_TENANT = {"/payer-callbacks/{payer_id}"}
+WITHOUT_TENANT = {"/payer-callbacks/{payer_id}", "/payer-callbacks/{payer_id}/notifications"}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,8 @@ def request_as(
     """Call a route as a tenant, with the path parameters in `named`."""
     address = re.sub(r"{(\w+)}", lambda match: named[match[1]], path)
     headers = {"content-type": "application/fhir+json", **gateway.headers(tenant)}
-    body = json.dumps(build_subscription(gateway)).encode() if method in ("put", "post") else None
+    resource = {"resourceType": "Parameters"} if path.endswith("$events") else build_subscription(gateway)
+    body = json.dumps(resource).encode() if method in ("put", "post") else None
     return gateway.http.request(method, address, headers=headers, content=body)
 
 

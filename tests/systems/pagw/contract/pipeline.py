@@ -100,6 +100,11 @@ class Pipeline:
             if not done:
                 return
 
+    async def drain(self, stage: Stage) -> None:
+        """Publish the outbox and handle the messages of one stage."""
+        await OUTBOX.send_unsent(self.stores.for_component("outboxpublisher"))
+        await self._drain(QUEUES[stage], self.handlers[stage].handle)
+
     async def _drain(self, queue: Queue[Any], handle: Callable[[Any], Coroutine[Any, Any, None]]) -> int:
         """Handle up to ten messages of a queue, and return how many."""
         received = await self.stores.run(queue.consumer.receive(10, 0.0))

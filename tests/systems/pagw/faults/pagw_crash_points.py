@@ -22,7 +22,8 @@ from typing import Any, Final
 from holdfast.operations.objects import AdoptObject, PutObject
 from holdfast.operations.queues import DeleteMessages, SendMessages
 from holdfast.operations.tables import PutItem, TransactWriteItems, UpdateItem
-from pagw.integrations.payers.client import PayerClient
+from pagw.integrations.payers.json_client import JsonPayerClient
+from pagw.integrations.payers.pas_client import PasPayerClient
 from tests.faults.kill_points import CountedKill, run_with_kill_points
 
 VARIABLE: Final = "PAGW_TEST_CRASH_POINT"
@@ -46,10 +47,16 @@ def parse(text: str) -> CountedKill:
 def main(*arguments: str) -> None:
     """Run the `holdfast` command with the crash point of the environment."""
     crash_point = parse(os.environ.get(VARIABLE, ""))
-    original_post = PayerClient._post
-
-    async def post(*given: Any) -> Any:
-        return await crash_point.run("act", lambda: original_post(*given))
-
-    setattr(PayerClient, "_post", post)  # noqa: B010
+    for client in (JsonPayerClient, PasPayerClient):
+        _count_calls(client, crash_point)
     run_with_kill_points(arguments, crash_point.run)
+
+
+def _count_calls(client: Any, crash_point: CountedKill) -> None:
+    """Count the calls of a payer's client that make the payer act."""
+    original_send = client.send
+
+    async def send(*given: Any) -> Any:
+        return await crash_point.run("act", lambda: original_send(*given))
+
+    client.send = send

@@ -12,9 +12,18 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from holdfast.core.clock import RunClock
-from holdfast_demo.pagw.sandbox import CLIENT_ID, CLIENT_SECRET, build_variables
+from holdfast_demo.pagw.sandbox import (
+    CLIENT_ID,
+    CLIENT_SECRET,
+    PAS_CALLBACK_SECRET,
+    PAS_PAYER_ID,
+    PAS_PAYER_VARIABLE,
+    PAYER_VARIABLE,
+    build_variables,
+)
 from holdfast_demo.pagw.sandbox.client import Behaviour, ClientSandbox, build_client_app
 from holdfast_demo.pagw.sandbox.issuer import IssuerSandbox, build_issuer_app
+from holdfast_demo.pagw.sandbox.pas_payer import PasPayerSandbox, build_pas_payer_app
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from holdfast_demo.pagw.sandbox.payer_state import Authorization, AuthorizationRequest, PayerState
 from pagw.system import SYSTEM
@@ -69,7 +78,8 @@ class PagwProcesses(SystemProcesses):
         super().__enter__()
         self.clock.watch(self.postgres / "server" / "pg_wal")
         own = build_variables(self.urls, self.servers[0])
-        self.variables = {**own, "PAGW_PAYER_URL": self.urls["payer"], **self.variables}
+        payers = {PAYER_VARIABLE: self.urls["payer"], PAS_PAYER_VARIABLE: self.urls["pas-payer"]}
+        self.variables = {**own, **payers, **self.variables}
         # It reads the keys of the sandbox.
         self._issuer = IssuerSandbox(
             clock=self.clock.run, folder=self.ledgers, lifetime_s=CLIENT_TOKEN_LIFE_S
@@ -79,6 +89,11 @@ class PagwProcesses(SystemProcesses):
     def mint_token(self, tenant: str) -> str:
         """Return a token of the tenant's client, valid for the whole run."""
         return self._issuer.mint_token(tenant)
+
+    def subscribe_to_payer(self) -> None:
+        """Subscribe the gateway to the decisions of the payer that speaks PAS."""
+        url = f"{self.servers[0]}/payer-callbacks/{PAS_PAYER_ID}/notifications"
+        self.post("pas-payer", "/sandbox/subscriptions", {"url": url, "secret": PAS_CALLBACK_SECRET})
 
     def add(self, name: str, crash_point: str = "") -> Process:
         """Start the worker of this name, "api NUMBER" or "pipeline NUMBER", with a crash point if given."""
@@ -120,8 +135,17 @@ def build_sandboxes(clock: RunClock, ledgers: Path) -> Mapping[str, Any]:
     )
     payer.state = RecordingPayerState(clock, ledgers)
     issuer = IssuerSandbox(clock=clock, folder=ledgers, lifetime_s=CLIENT_TOKEN_LIFE_S)
+    pas_payer = PasPayerSandbox(
+        clock=clock,
+        folder=ledgers,
+        client_id=CLIENT_ID,
+        client_secret=CLIENT_SECRET,
+        token_life_s=TOKEN_LIFE_S,
+        decide_after_s=DECIDE_AFTER_S,
+    )
     return {
         "payer": build_payer_app(payer),
+        "pas-payer": build_pas_payer_app(pas_payer),
         "issuer": build_issuer_app(issuer),
         "client": build_client_app(ClientSandbox(clock=clock, folder=ledgers)),
         # A client whose server is permanently gone.

@@ -1,6 +1,7 @@
 """Random prior-authorization requests, and the clients that send them in copies and with retries.
 
-Requests belong to two tenants and three clinics, native and FHIR; payers approve, deny, modify or pend them.
+Requests belong to two tenants and three clinics, native and FHIR, for two payers of different formats; the
+payers approve, deny, modify or pend them.
 Later requests update or cancel former ones, some twice. A client retries until its request is accepted,
 except for those that give up at the first failure.
 """
@@ -27,7 +28,7 @@ from holdfast_demo.pagw.sample.bundles import (
     build_update_bundle,
     get_person,
 )
-from holdfast_demo.pagw.sandbox import TENANTS, payer_rules
+from holdfast_demo.pagw.sandbox import PAS_PAYER_ID, PAYER_ID, TENANTS, payer_rules
 from pagw.domain.fhir.subscriptions import SubscriptionRequest, build_subscription_resource
 from pagw.domain.fhir.urls import TOPIC
 
@@ -65,6 +66,7 @@ class ClientRequest:
     number: int
     tenant: str
     npi: str
+    payer: str
     api: Api
     bundle: dict[str, Any] = field(repr=False)
     kind: Kind = "submit"
@@ -113,14 +115,16 @@ def _make_submission(random: Random, number: int) -> ClientRequest:
     code = random.choices(list(CODES), [often for _, often in CODES.values()])[0]
     npi = random.choice(CLINICS)
     attachments = [SampleAttachment()] if random.random() < 0.2 else []
+    payer = random.choice((PAYER_ID, PAS_PAYER_ID))
     bundle = build_request_bundle(
+        payer=payer,
         member=get_person(number % 40),
         npi=npi,
         items=[SampleItem(code, quantity=4)],
         attachments=attachments,
         reference=f"R-{number}",
     )
-    return _make_request(random, number, bundle, npi=npi, expected_decision=CODES[code][0])
+    return _make_request(random, number, bundle, npi=npi, payer=payer, expected_decision=CODES[code][0])
 
 
 def _make_change(random: Random, number: int, former: ClientRequest, kind: Kind) -> ClientRequest:
@@ -130,7 +134,7 @@ def _make_change(random: Random, number: int, former: ClientRequest, kind: Kind)
         bundle = build_cancel_bundle(former.bundle, reference=reference)
     else:
         bundle = build_update_bundle(former.bundle, reference=reference, added=["99214"])
-    changed = _make_request(random, number, bundle, npi=former.npi, tenant=former.tenant)
+    changed = _make_request(random, number, bundle, npi=former.npi, payer=former.payer, tenant=former.tenant)
     changed.kind, changed.former, changed.gives_up = kind, former, False
     return changed
 
@@ -141,6 +145,7 @@ def _make_request(
     bundle: dict[str, Any],
     *,
     npi: str,
+    payer: str,
     tenant: str | None = None,
     expected_decision: str | None = None,
 ) -> ClientRequest:
@@ -151,6 +156,7 @@ def _make_request(
         number,
         tenant or random.choice(TENANTS),
         npi,
+        payer,
         door,
         bundle,
         expected_decision=expected_decision,

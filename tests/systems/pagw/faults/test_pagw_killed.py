@@ -1,8 +1,9 @@
-"""Every request ends, and the payer acts once, while processes and PostgreSQL are killed.
+"""Every request ends, and its payer acts once, while processes and PostgreSQL are killed.
 
-Requests arrive in concurrent copies, the payer and the clients' servers fail, and processes and PostgreSQL
-are killed at random and at crash points. Clients get one body per id, the audit is complete, no file is left
-over, and no patient data leaks. `make soak` runs the full sizes, `make test` a tenth of them.
+Requests arrive in concurrent copies for two payers of different formats, the payers and the clients' servers
+fail, and processes and PostgreSQL are killed at random and at crash points. Clients get one body per id, the
+audit is complete, no file is left over, and no patient data leaks. `make soak` runs the full sizes, `make
+test` a tenth of them.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ PAYER_FAULTS = {
     "silence_s": 12.0,
     "callback_copies": 2,
 }
+# Two payers of different formats.
+PAYERS = ("payer", "pas-payer")
 CLIENT_FAULTS = {"too_many": 0.05, "failed_before": 0.1, "failed_after": 0.1}
 
 
@@ -168,7 +171,9 @@ async def _set_up(run: Run) -> None:
     await run.clients.subscribe()
     others = [processes.add(f"api {number}", _next_crash_point(run, "api")) for number in range(1, APIS)]
     await asyncio.to_thread(processes.wait_until_ready, *others)
-    processes.post("payer", "/sandbox/faults", {**PAYER_FAULTS, "seed": run.random.randrange(2**32)})
+    processes.subscribe_to_payer()
+    for payer in PAYERS:
+        processes.post(payer, "/sandbox/faults", {**PAYER_FAULTS, "seed": run.random.randrange(2**32)})
     faults = {**CLIENT_FAULTS, "seed": run.random.randrange(2**32)}
     processes.post("client", "/sandbox/behaviour", {"faults": faults})
 
@@ -248,8 +253,8 @@ async def _is_quiet(run: Run, stores: Stores) -> bool:
     """Return whether nothing waits in queues, outbox, deliveries, requests or at the payer. Redrive dead
     letters.
     """
-    payer = run.processes.get("payer", "/sandbox/callbacks")
-    waiting = 0
+    payers = [run.processes.get(each, "/sandbox/callbacks") for each in PAYERS]
+    waiting = sum(each["owed"] + each["pending"] for each in payers)
     for report in await get_queue_reports(stores, SYSTEM.queues):
         waiting += report.waiting.backlog + (report.dead or 0)
         if report.dead:
@@ -261,7 +266,7 @@ async def _is_quiet(run: Run, stores: Stores) -> bool:
                   (SELECT count(*) FROM pagw.deliveries WHERE status = 'waiting') AS untold,
                   (SELECT count(*) FROM pagw.request_tracker WHERE completed_at IS NULL) AS open"""
     )
-    return not (waiting or payer["owed"] or payer["pending"] or any(row.values()))
+    return not (waiting or any(row.values()))
 
 
 async def _archive_sweep(run: Run, stores: Stores) -> None:

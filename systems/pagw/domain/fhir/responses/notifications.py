@@ -7,6 +7,7 @@ and keeps it for every attempt, so that the receiver recognizes repeats.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -36,15 +37,10 @@ def build_notification(
     """Build an event notification. `answer` is the response Bundle; `event_number` counts the subscription's
     events from 1.
     """
-    address = f"urn:uuid:{answer['id']}"
-    event = [
-        {"name": "event-number", "valueString": str(event_number)},
-        {"name": "timestamp", "valueInstant": at.isoformat()},
-        {"name": "focus", "valueReference": {"reference": address}},
-    ]
+    address = f"urn:uuid:{_get_focus_id(answer, id)}"
     parameters = [
         *_build_status(subscription_url, "active", _EVENT_TYPE, event_number),
-        {"name": "notification-event", "part": event},
+        _build_event_parameter(event_number, at, address),
     ]
     focus = {
         "fullUrl": address,
@@ -53,6 +49,56 @@ def build_notification(
         "response": {"status": "201"},
     }
     return _build_bundle(parameters, subscription_url, at, id, [focus])
+
+
+def _get_focus_id(answer: Mapping[str, Any], id: str) -> str:
+    """Return the id of the response Bundle if it is a UUID; a payer's may have another id, or none."""
+    try:
+        return str(UUID(answer.get("id")))
+    except (ValueError, TypeError, AttributeError):
+        return str(uuid5(_NAMESPACE, f"{id}/focus"))
+
+
+@dataclass(frozen=True)
+class NotifiedEvent:
+    """An event of a subscription, with the response Bundle that it announces."""
+
+    number: int
+    at: datetime
+    response: Mapping[str, Any]
+
+
+def build_events_response(
+    events: Sequence[NotifiedEvent], *, subscription_url: str, status: str, total: int, at: datetime
+) -> dict[str, Any]:
+    """Build the response to `Subscription/{id}/$events`. `total` is the number of events since the
+    subscription started.
+    """
+    id = f"events-{subscription_url.rpartition('/')[2]}"
+    parameters = _build_status(subscription_url, status, "query-event", total)
+    entries: list[dict[str, Any]] = []
+    for each in events:
+        address = f"urn:uuid:{_get_focus_id({}, f'{id}-{each.number}')}"
+        parameters.append(_build_event_parameter(each.number, each.at, address))
+        entries.append(
+            {
+                "fullUrl": address,
+                "resource": each.response,
+                "request": {"method": "POST", "url": "Bundle"},
+                "response": {"status": "201"},
+            }
+        )
+    return _build_bundle(parameters, subscription_url, at, id, entries)
+
+
+def _build_event_parameter(number: int, at: datetime, address: str) -> dict[str, Any]:
+    """Build the parameter of one event, whose focus is at `address` in the Bundle."""
+    parts = [
+        {"name": "event-number", "valueString": str(number)},
+        {"name": "timestamp", "valueInstant": at.isoformat()},
+        {"name": "focus", "valueReference": {"reference": address}},
+    ]
+    return {"name": "notification-event", "part": parts}
 
 
 def build_handshake(*, subscription_url: str, at: datetime, id: str) -> dict[str, Any]:

@@ -86,12 +86,23 @@ def build_error_bundle(
 def to_inquiry_response(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an earlier response as a response of `$inquire`: the same content under the inquiry profiles."""
     first, *others = get_objects(answer, "entry")
-    resource = {**first["resource"], "meta": {"profile": [CLAIM_INQUIRY_RESPONSE]}}
+    resource = {
+        **first["resource"],
+        "meta": _replace_profile(first["resource"], CLAIM_RESPONSE, CLAIM_INQUIRY_RESPONSE),
+    }
     return {
         **answer,
-        "meta": {"profile": [INQUIRY_RESPONSE_BUNDLE]},
+        "meta": _replace_profile(answer, RESPONSE_BUNDLE, INQUIRY_RESPONSE_BUNDLE),
         "entry": [{**first, "resource": resource}, *others],
     }
+
+
+def _replace_profile(resource: Mapping[str, Any], profile: str, by: str) -> dict[str, Any]:
+    """Return the resource's meta with one profile replaced, versions included. All else stays."""
+    meta: dict[str, Any] = resource["meta"] if isinstance(resource.get("meta"), dict) else {}
+    named: list[Any] = meta["profile"] if isinstance(meta.get("profile"), list) else []
+    kept = [each for each in named if str(each).partition("|")[0] not in (profile, by)]
+    return {**meta, "profile": [by, *kept]}
 
 
 def _get_claim(request: Mapping[str, Any]) -> tuple[Graph, Entry]:

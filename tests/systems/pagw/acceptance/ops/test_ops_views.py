@@ -40,7 +40,7 @@ async def test_why_shows_the_trail_across_stores_without_patient_data() -> None:
         await pipeline.stores.run(
             delivery_patterns.create_delivery(
                 delivery_id=f"{pagw_id}#callback", tenant="acme", pagw_id=pagw_id, subscription_id=None,
-                target="https://client.example/hooks/secret-path", secret_name=None, event_number=1,
+                target="https://client.example/hooks/secret-path", event_number=1,
                 at=pipeline.now,
             )
         )  # fmt: skip

@@ -29,7 +29,7 @@ def app(stores: Stores) -> FastAPI:
     with patch_environ({}, without=["PAGW_"]):
         routers = [
             *build_api_routes(stores.for_component("api")),
-            build_callback_routes(stores.for_component("payer-callbacks")),
+            *build_callback_routes(stores.for_component("payer-callbacks")),
         ]
     made = make_app("PAGW", "1", (), self_authenticated=routers, max_body_bytes=1000)
     configure_outcomes(made)
@@ -47,7 +47,7 @@ def list_operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def test_every_operation_has_name_parameters_response_and_errors(app: FastAPI) -> None:
     entries = list(list_operations(app))
     names = [operation["operationId"] for _, _, operation in entries]
-    assert len(entries) == 21 and len(set(names)) == len(names)
+    assert len(entries) == 27 and len(set(names)) == len(names)
     outcome = {"application/fhir+json": {"schema": {"$ref": "#/components/schemas/OperationOutcome"}}}
     for method, path, operation in entries:
         named = {each["name"] for each in operation.get("parameters", []) if each["in"] == "path"}
@@ -61,12 +61,19 @@ def test_every_operation_has_name_parameters_response_and_errors(app: FastAPI) -
 
 
 BODIES = {
-    "post": ("/pas/requests", "/fhir/Claim/$submit", "/fhir/Claim/$inquire", "/fhir/Subscription"),
+    "post": (
+        "/pas/requests",
+        "/fhir/Claim/$submit",
+        "/fhir/Claim/$inquire",
+        "/fhir/Subscription",
+        "/fhir/Subscription/{subscription_id}/$events",
+        "/payer-callbacks/{payer_id}/notifications",
+    ),
     "put": ("/fhir/Subscription/{subscription_id}",),
 }
 
 
-def test_every_route_requires_a_token_except_metadata_and_payer_callbacks(app: FastAPI) -> None:
+def test_every_route_requires_a_token_except_discovery_and_payer_callbacks(app: FastAPI) -> None:
     schemes = app.openapi()["components"]["securitySchemes"]
     opened = set()
     for method, path, operation in list_operations(app):
@@ -75,7 +82,13 @@ def test_every_route_requires_a_token_except_metadata_and_payer_callbacks(app: F
         if not proofs:
             opened.add(path)
         assert ("Session" in proofs) == ((method == "get" and bool(proofs)) or path == "/sessions/current")
-    assert opened == {"/fhir/metadata", "/payer-callbacks/{payer_id}"}
+    assert opened == {
+        "/fhir/metadata",
+        "/fhir/.well-known/smart-configuration",
+        "/.well-known/jwks.json",
+        "/payer-callbacks/{payer_id}",
+        "/payer-callbacks/{payer_id}/notifications",
+    }
 
 
 def test_description_has_every_referenced_schema_and_no_problem_json(app: FastAPI) -> None:

@@ -18,9 +18,11 @@ from starlette.routing import Route
 from holdfast.runtime import Secret
 from holdfast.web import serve_in_thread, verify
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
-from pagw.integrations.payers.client import PayerClient, make_client
+from pagw.domain.fhir.decisions import Decision
 from pagw.integrations.payers.config import PayerConfig, parse_payer_config
+from pagw.integrations.payers.connection import make_client
 from pagw.integrations.payers.formats import JsonFormat
+from pagw.integrations.payers.json_client import JsonPayerClient
 from pagw.integrations.payers.oauth import AccessToken, fetch_token
 
 NOW = datetime(2026, 2, 4, 10, 30, tzinfo=UTC)
@@ -110,20 +112,27 @@ def make_body(reference: str, *codes: str, kind: str = "submit", **members: Any)
 @asynccontextmanager
 async def open_payer_at(
     url: str, clock: Any, **settings: Any
-) -> AsyncIterator[tuple[PayerClient, TokenCache]]:
+) -> AsyncIterator[tuple[JsonPayerClient, TokenCache]]:
     """Open a client of the payer at `url`, and its token cache."""
     async with make_client() as http:
         config = make_config(url, **settings)
         tokens = TokenCache(http, config, clock)
-        yield PayerClient(http, config, tokens.get_token, tokens.forget, clock), tokens
+        yield JsonPayerClient(http, config, tokens.get_token, tokens.forget, clock), tokens
 
 
 @asynccontextmanager
-async def open_payer(sandbox: PayerSandbox, **settings: Any) -> AsyncIterator[PayerClient]:
+async def open_payer(sandbox: PayerSandbox, **settings: Any) -> AsyncIterator[JsonPayerClient]:
     """Open a client of the sandbox over real HTTP."""
     with serve_in_thread(build_payer_app(sandbox)) as url:
         async with open_payer_at(url, sandbox.clock, **settings) as (payer, _):
             yield payer
+
+
+def parse_decision(answer: bytes) -> Decision:
+    """Return the decision in an answer of the sandbox."""
+    decision = JsonFormat().parse_answer(answer).decision
+    assert decision is not None
+    return decision
 
 
 def list_acted_references(sandbox: PayerSandbox) -> list[str]:

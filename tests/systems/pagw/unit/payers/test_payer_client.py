@@ -26,8 +26,9 @@ from holdfast.web import serve_in_thread
 from holdfast.web.sandbox_faults import Faults
 from holdfast_demo.pagw.sandbox.payer import build_payer_app
 from pagw.domain.fhir.decisions import Outcome
-from pagw.integrations.payers.client import PayerClient, PayerResponse, make_client
-from pagw.integrations.payers.formats import JsonFormat
+from pagw.integrations.payers.client import PayerResponse
+from pagw.integrations.payers.connection import make_client
+from pagw.integrations.payers.json_client import JsonPayerClient
 from pagw.integrations.payers.oauth import AccessToken, fetch_token, get_api_key
 from tests.systems.pagw.unit.payers.payer_harness import (
     CLIENT_SECRET,
@@ -42,6 +43,7 @@ from tests.systems.pagw.unit.payers.payer_harness import (
     make_sandbox,
     open_payer,
     open_payer_at,
+    parse_decision,
 )
 
 REFERENCE = "PAGW-01J0000000000000000000000A"
@@ -51,16 +53,16 @@ BODY = make_body(REFERENCE)
 def parse_outcome(answer: PayerResponse | None) -> Outcome:
     """Return the outcome of an answer, which must not be None."""
     assert answer is not None
-    return JsonFormat().parse_decision(answer.body).outcome
+    return parse_decision(answer.body).outcome
 
 
 async def test_submitted_request_is_acted_on_and_found_by_reference() -> None:
     sandbox = make_sandbox()
     async with open_payer(sandbox) as payer:
-        assert await payer.look_up(REFERENCE) is None
+        assert await payer.find(REFERENCE) is None
         answer = await payer.submit(REFERENCE, BODY)
         assert (answer.status, parse_outcome(answer)) == ("final", Outcome.APPROVED)
-        assert await payer.look_up(REFERENCE) == answer
+        assert await payer.find(REFERENCE) == answer
         assert await payer.submit(REFERENCE, BODY) == answer
     assert list_acted_references(sandbox) == [REFERENCE]
 
@@ -76,7 +78,7 @@ async def test_lost_answer_is_found_by_lookup_and_acted_on_once(faults: Faults) 
         with pytest.raises(ExternalServiceFailed) as lost:
             await payer.submit(REFERENCE, BODY)
         assert lost.value.may_be_done
-        found = await payer.look_up(REFERENCE)
+        found = await payer.find(REFERENCE)
     assert parse_outcome(found) is Outcome.APPROVED
     assert list_acted_references(sandbox) == [REFERENCE]
 
@@ -101,10 +103,10 @@ async def test_server_error_before_acting_is_uncertain_until_lookup() -> None:
             await payer.submit(REFERENCE, BODY)
         assert failed.value.may_be_done
         with pytest.raises(ExternalServiceFailed) as unread:
-            await payer.look_up(REFERENCE)
+            await payer.find(REFERENCE)
         assert not unread.value.may_be_done
         sandbox.faults = Faults()
-        assert await payer.look_up(REFERENCE) is None
+        assert await payer.find(REFERENCE) is None
     assert list_acted_references(sandbox) == []
 
 
@@ -124,12 +126,12 @@ async def test_cancels_and_updates_under_separate_references() -> None:
         await payer.submit("R-1", make_body("R-1", "70551"))
         update = make_body("R-2", "99213", kind="update", former_reference="R-1")
         updated = await payer.update("R-1", "R-2", update)
-        assert (parse_outcome(updated), await payer.look_up("R-2")) == (Outcome.APPROVED, updated)
-        assert parse_outcome(await payer.look_up("R-1")) is Outcome.CANCELLED
+        assert (parse_outcome(updated), await payer.find("R-2")) == (Outcome.APPROVED, updated)
+        assert parse_outcome(await payer.find("R-1")) is Outcome.CANCELLED
         cancel = make_body("R-3", "99213", kind="cancel", former_reference="R-2")
         gone = await payer.cancel("R-2", "R-3", cancel)
         assert await payer.cancel("R-2", "R-3", cancel) == gone
-        assert parse_outcome(gone) is parse_outcome(await payer.look_up("R-2")) is Outcome.CANCELLED
+        assert parse_outcome(gone) is parse_outcome(await payer.find("R-2")) is Outcome.CANCELLED
         for former, code in (("R-2", "not_changeable"), ("R-9", "unknown_authorization")):
             with pytest.raises(ExternalServiceRefused) as refused:
                 await payer.cancel(former, "R-4", make_body("R-4", kind="cancel", former_reference=former))
@@ -147,7 +149,7 @@ async def test_token_is_reused_until_shortly_before_it_expires() -> None:
         async with open_payer_at(url, clock) as (payer, tokens):
             for wait in (0, 239, 2, 120):
                 clock.at += wait
-                await payer.look_up(REFERENCE)
+                await payer.find(REFERENCE)
                 counted.append(tokens.fetch_count)
     assert counted == [1, 1, 2, 2]
 
@@ -156,7 +158,7 @@ async def test_refused_token_is_replaced_once() -> None:
     sandbox = make_sandbox()
     with serve_in_thread(build_payer_app(sandbox)) as url:
         async with open_payer_at(url, sandbox.clock) as (payer, tokens):
-            await payer.look_up(REFERENCE)
+            await payer.find(REFERENCE)
             await payer.http.delete(f"{url}/sandbox/tokens")
             await payer.submit(REFERENCE, BODY)
             assert tokens.fetch_count == 2
@@ -170,7 +172,8 @@ async def test_second_refused_token_fails_without_effect() -> None:
         return "stale"
 
     async with open_payer(sandbox) as payer:
-        unlucky = PayerClient(payer.http, payer.config, get_stale_token, payer.discard_token, sandbox.clock)
+        config, clock = payer.config, sandbox.clock
+        unlucky = JsonPayerClient(payer.http, config, get_stale_token, payer.discard_token, clock)
         with pytest.raises(ExternalServiceFailed, match="credentials") as refused:
             await unlucky.submit(REFERENCE, BODY)
     assert not refused.value.may_be_done
@@ -186,7 +189,7 @@ async def test_sends_the_api_key_or_nothing_as_configured() -> None:
 
         async with make_client() as http:
             config = make_config(url, auth_type=auth_type)
-            return await PayerClient(http, config, get_key, clock=sandbox.clock).look_up(REFERENCE)
+            return await JsonPayerClient(http, config, get_key, clock=sandbox.clock).find(REFERENCE)
 
     with serve_in_thread(build_payer_app(sandbox)) as url:
         assert await look_up_with_key(url, "key-of-the-test\n", "api_key") is None
@@ -196,8 +199,6 @@ async def test_sends_the_api_key_or_nothing_as_configured() -> None:
             await look_up_with_key(url, "", "none")
         with pytest.raises(SettingsError, match="expected an API key"):
             await look_up_with_key(url, " ", "api_key")
-        with pytest.raises(SettingsError, match="auth_type mtls, which is not supported"):
-            await look_up_with_key(url, "", "mtls")
 
 
 @pytest.mark.proves("PG-56")
@@ -241,7 +242,7 @@ def make_answering_app(status: int, body: Any, headers: dict[str, str] | None = 
 
 
 async def get_failure(
-    app: Starlette, ask: Callable[[PayerClient], Awaitable[Any]], auth_type: str = "none"
+    app: Starlette, ask: Callable[[JsonPayerClient], Awaitable[Any]], auth_type: str = "none"
 ) -> HoldfastError:
     """Run `ask` with a client of the app in memory, and return the error that it must raise."""
 
@@ -249,7 +250,7 @@ async def get_failure(
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app)) as http:
         tokens = TokenCache(http, config, ManualClock())
         with pytest.raises(HoldfastError) as raised:
-            await ask(PayerClient(http, config, tokens.get_token, tokens.forget))
+            await ask(JsonPayerClient(http, config, tokens.get_token, tokens.forget))
     return raised.value
 
 
@@ -290,7 +291,7 @@ async def test_invalid_response_is_reported_without_patient_data(
     errors = [
         await get_failure(app, lambda payer: payer.submit(REFERENCE, BODY)),
         await get_failure(app, lambda payer: payer.cancel("R-1", REFERENCE, BODY)),
-        await get_failure(app, lambda payer: payer.look_up(REFERENCE)),
+        await get_failure(app, lambda payer: payer.find(REFERENCE)),
     ]
     for error in errors[:2]:
         assert said in error.message
@@ -324,7 +325,7 @@ async def test_unreachable_payer_fails_without_effect() -> None:
     config = make_config("http://127.0.0.1:1", auth_type="none")
     async with make_client() as http:
         with pytest.raises(ExternalServiceFailed, match="not sent") as raised:
-            await PayerClient(http, config, TokenCache(http, config, ManualClock()).get_token).submit(
+            await JsonPayerClient(http, config, TokenCache(http, config, ManualClock()).get_token).submit(
                 REFERENCE, BODY
             )
 
@@ -338,7 +339,7 @@ async def test_refuses_an_invalid_reference_before_any_call() -> None:
             calls: list[Awaitable[Any]] = [
                 payer.submit(reference, BODY),
                 payer.cancel(reference, REFERENCE, BODY),
-                payer.look_up(reference),
+                payer.find(reference),
             ]
             for call in calls:
                 with pytest.raises(ExternalServiceRefused) as refused:

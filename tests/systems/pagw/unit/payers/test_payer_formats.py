@@ -91,14 +91,14 @@ def test_names_an_invalid_member_without_its_value(changes: dict[str, Any], said
 @all_cases("answer", [b"", b"{", b"[]", json.dumps({"status": PATIENT}).encode(), b"[" * 100_000])
 def test_reports_an_invalid_decision_without_its_value(answer: bytes) -> None:
     with pytest.raises(ExternalServiceFailed, match="Invalid response") as failed:
-        JsonFormat().parse_decision(answer)
+        JsonFormat().parse_answer(answer)
     assert PATIENT not in str(failed.value)
 
 
 def test_x12_format_is_declared_but_refuses_every_call() -> None:
     format = get_format(make_config("https://acme.example.com", format="x12-278"))
     assert isinstance(format, X12Format)
-    for call in (lambda: format.convert(make_enriched()), lambda: format.parse_decision(b"ISA*")):
+    for call in (lambda: format.convert(make_enriched()), lambda: format.parse_answer(b"ISA*")):
         with pytest.raises(SettingsError, match="not supported.*json"):
             call()
     assert isinstance(get_format(make_config("https://acme.example.com")), JsonFormat)

@@ -19,7 +19,6 @@ from holdfast.web import serve_in_thread
 from holdfast_demo.pagw.sandbox.payer import PayerSandbox, build_payer_app
 from holdfast_demo.pagw.sandbox.payer_ledger import FILE
 from pagw.domain.fhir.decisions import Outcome
-from pagw.integrations.payers.formats import JsonFormat
 from tests.cases import all_cases
 from tests.systems.pagw.unit.payers.payer_harness import (
     MEMBER,
@@ -30,6 +29,7 @@ from tests.systems.pagw.unit.payers.payer_harness import (
     make_sandbox,
     open_payer,
     open_payer_at,
+    parse_decision,
 )
 
 # Script of the server process. Its arguments are the folder and the clock file.
@@ -50,7 +50,7 @@ async def decide(sandbox: PayerSandbox, *codes: str) -> Any:
     """Submit a request with these codes, and return the payer's decision."""
     async with open_payer(sandbox) as payer:
         answer = await payer.submit("R-1", make_body("R-1", *codes))
-    return JsonFormat().parse_decision(answer.body)
+    return parse_decision(answer.body)
 
 
 @all_cases(
@@ -89,7 +89,7 @@ async def test_items_with_one_sequence_share_the_worst_verdict() -> None:
     body = make_body("R-1", items=items)
     async with open_payer(make_sandbox()) as payer:
         answer = await payer.submit("R-1", body)
-    decision = JsonFormat().parse_decision(answer.body)
+    decision = parse_decision(answer.body)
     assert [(each.sequence, each.action) for each in decision.items] == [(1, "A3")]
 
 
@@ -131,14 +131,12 @@ async def test_pended_request_is_decided_by_the_clock_and_called_back_until_acce
                 body = make_body(reference, code, callback_url=url)
                 assert (await payer.submit(reference, body)).status == "pended"
             clock.advance(3599)
-            assert (found := await payer.look_up("R-1")) is not None and found.status == "pended"
+            assert (found := await payer.find("R-1")) is not None and found.status == "pended"
             clock.advance(1)
             heard = [await asyncio.to_thread(callbacks.next) for _ in range(6)]
     by_id = {each["id"]: each for each in heard}
     assert [sum(each["id"] == id for each in heard) for id in by_id] == [3, 3]
-    decisions = {
-        each["reference"]: JsonFormat().parse_decision(json.dumps(each).encode()) for each in by_id.values()
-    }
+    decisions = {each["reference"]: parse_decision(json.dumps(each).encode()) for each in by_id.values()}
     assert (decisions["R-1"].outcome, decisions["R-2"].outcome) == (Outcome.APPROVED, Outcome.DENIED)
     assert decisions["R-2"].reason
     assert callbacks.refused == 2
@@ -152,9 +150,9 @@ async def test_cancelled_pended_request_is_not_decided(tmp_path: Path) -> None:
         await payer.submit("R-1", make_body("R-1", "70551", callback_url="http://127.0.0.1:1/"))
         await payer.cancel("R-1", "R-2", make_body("R-2", "70551", kind="cancel", former_reference="R-1"))
         clock.advance(3600)
-        found = await payer.look_up("R-1")
+        found = await payer.find("R-1")
     assert found is not None
-    assert JsonFormat().parse_decision(found.body).outcome is Outcome.CANCELLED
+    assert parse_decision(found.body).outcome is Outcome.CANCELLED
     assert [each["what"] for each in sandbox.ledger] == ["authorization", "authorization"]
 
 
@@ -167,7 +165,7 @@ async def test_updated_pended_request_is_called_back_as_cancelled() -> None:
             await payer.update("R-1", "R-2", make_body("R-2", kind="update", former_reference="R-1"))
             heard = await asyncio.to_thread(callbacks.next)
     assert (heard["reference"], heard["status"], heard["replaced_by"]) == ("R-1", "final", "R-2")
-    assert JsonFormat().parse_decision(json.dumps(heard).encode()).outcome is Outcome.CANCELLED
+    assert parse_decision(json.dumps(heard).encode()).outcome is Outcome.CANCELLED
 
 
 @contextmanager
