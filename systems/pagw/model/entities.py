@@ -244,6 +244,8 @@ class DeliveryRow(SqlRow):
     created_at: datetime
     updated_at: datetime
     delivered_at: datetime | None
+    # Counts from 1 how often the delivery was begun: an operator may send it again.
+    round: int = 1
 
 
 class StatusCount(SqlRow):
@@ -310,6 +312,12 @@ class DeliveryMessage(BaseModel):
     delivery_id: str
     pagw_id: str
     tenant: str
+    round: int = 1
+
+    @property
+    def id(self) -> str:
+        """The message's id: the delivery's, and its round after the first."""
+        return self.delivery_id if self.round == 1 else f"{self.delivery_id}#round-{self.round}"
 
 
 # --- queues -------------------------------------------------------------------------------------------------
@@ -343,7 +351,7 @@ notifications = Queue(
     DeliveryMessage,
     fifo=True,
     group=lambda message: message.delivery_id,
-    deduplication=lambda message: message.delivery_id,
+    deduplication=lambda message: message.id,
     visibility_s=VISIBILITY_S,
     max_receives=MAX_DELIVERY_ATTEMPTS,
     purpose="Webhooks to clients, retried until accepted or given up",

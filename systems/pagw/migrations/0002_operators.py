@@ -1,0 +1,49 @@
+"""Adds what the operators' pages read: an index for each view of the worklist, and rounds of a delivery.
+
+Each index holds only the rows of its view, so that it stays small and a page of the view reads a bounded
+number of entries. Two indexes of the first migration are replaced by narrower ones: with PENDED requests, or
+with ended ones without a decision, they grew with the gateway's history.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+STATEMENTS: Final = (
+    "DROP INDEX pagw.idx_request_tracker_active",
+    # Requests that a stage should move on: all active ones except those that wait for their payer.
+    """CREATE INDEX idx_request_tracker_moving ON pagw.request_tracker (updated_at, pagw_id)
+       WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')
+           AND NOT (status = 'PENDED' AND stage = 'payer')""",
+    "DROP INDEX pagw.idx_request_tracker_undecided",
+    # Without the columns after INCLUDE, the backlog of each payer would read the rows.
+    """CREATE INDEX idx_request_tracker_undecided ON pagw.request_tracker (due_at, pagw_id)
+       INCLUDE (payer_id, status)
+       WHERE decided_at IS NULL AND status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')""",
+    """CREATE INDEX idx_request_tracker_pended ON pagw.request_tracker (due_at, pagw_id)
+       WHERE status = 'PENDED'""",
+    """CREATE INDEX idx_request_tracker_failed ON pagw.request_tracker (updated_at DESC, pagw_id DESC)
+       WHERE status = 'FAILED'""",
+    """CREATE INDEX idx_request_tracker_contradicted ON pagw.request_tracker (updated_at DESC, pagw_id DESC)
+       WHERE error_code IN ('PAYER_CONTRADICTS_ITSELF', 'PAYER_ANSWER_UNREADABLE')
+           OR metadata ? 'contradicted'""",
+    # The annual report: decisions of a year.
+    """CREATE INDEX idx_request_tracker_decided ON pagw.request_tracker (decided_at)
+       INCLUDE (urgency, decision, kind, created_at, due_at, payer_id) WHERE decided_at IS NOT NULL""",
+    """CREATE INDEX idx_deliveries_undelivered ON pagw.deliveries (updated_at DESC, delivery_id DESC)
+       WHERE status NOT IN ('waiting', 'delivered') OR (status = 'waiting' AND attempts > 0)""",
+    # A delivery that an operator sends again begins another round, whose message has another id.
+    "ALTER TABLE pagw.deliveries ADD COLUMN IF NOT EXISTS round INTEGER NOT NULL DEFAULT 1",
+    # The sent messages of a request, as long as the outbox keeps them.
+    "CREATE INDEX idx_outbox_sent ON pagw.outbox (aggregate, id) WHERE processed",
+)
+
+
+def upgrade() -> None:
+    for statement in STATEMENTS:
+        op.execute(statement)
