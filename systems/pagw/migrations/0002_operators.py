@@ -1,4 +1,4 @@
-"""Adds what the operators' pages read: an index for each view of the worklist, and rounds of a delivery.
+"""Adds what the operators' pages read: indexes of the worklist, calls to payers, rounds of a delivery.
 
 Each index holds only the rows of its view, so that it stays small and a page of the view reads a bounded
 number of entries. Two indexes of the first migration are replaced by narrower ones: with PENDED requests, or
@@ -14,7 +14,24 @@ from alembic import op
 revision = "0002"
 down_revision = "0001"
 
+PAYER_CALLS: Final = """
+CREATE TABLE pagw.payer_calls (
+    id BIGSERIAL PRIMARY KEY,
+    payer_id VARCHAR(50) NOT NULL,
+    pagw_id VARCHAR(50) NOT NULL,
+    action VARCHAR(20) NOT NULL,
+    outcome VARCHAR(20) NOT NULL,
+    error_code VARCHAR(50),
+    took_ms DOUBLE PRECISION NOT NULL,
+    at TIMESTAMP WITH TIME ZONE NOT NULL,
+    CONSTRAINT payer_calls_outcome CHECK (outcome IN ('final', 'pended', 'unknown', 'failed', 'refused'))
+)
+"""
+
 STATEMENTS: Final = (
+    PAYER_CALLS,
+    "CREATE INDEX idx_payer_calls_payer ON pagw.payer_calls (payer_id, id DESC)",
+    "CREATE INDEX idx_payer_calls_at ON pagw.payer_calls (at)",
     "DROP INDEX pagw.idx_request_tracker_active",
     # Requests that a stage should move on: all active ones except those that wait for their payer.
     """CREATE INDEX idx_request_tracker_moving ON pagw.request_tracker (updated_at, pagw_id)

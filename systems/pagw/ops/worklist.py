@@ -280,7 +280,20 @@ def held_window(after_id: str, limit: int = PAGE_SIZE) -> SqlRows[HeldItem]:
     )
 
 
+class NewestEvent(SqlRow):
+    """The id of the newest audit event; None without one."""
+
+    id: int | None
+
+
+@pattern("M58", "The id of the newest audit event", rate=PER_PAGE)
+def newest_event() -> SqlOne[NewestEvent]:
+    """Select the greatest id by the primary key: it changes with every change of a request."""
+    return pagw.one(NewestEvent, "SELECT MAX(id) AS id FROM pagw.audit_log")
+
+
 PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    newest_event,
     work_counts,
     due_window,
     pended_window,

@@ -19,14 +19,21 @@ from typing import Any, Final
 import httpx2
 
 from holdfast import Stores
-from holdfast.core.errors import ExternalServiceFailed, IdempotencyMismatch, error_label
+from holdfast.core.errors import (
+    ExternalServiceFailed,
+    ExternalServiceRefused,
+    IdempotencyMismatch,
+    error_label,
+)
 from holdfast.runtime import Secrets, open_secrets
 from pagw.domain.statuses import Stage, Status
 from pagw.integrations.payers.client import PayerClient, PayerResponse, make_client
 from pagw.model import files, patterns
 from pagw.model.audit import Actor
 from pagw.model.entities import IdempotencyRecord, RequestRow, RequestUpdate, StageMessage
+from pagw.model.payer_calls import record_call
 from pagw.model.registries import REGISTRIES, TOKENS, build_payer_client, get_payer
+from pagw.workers.payer_call_log import LOOK_UP, PayerCallLog
 from pagw.workers.payer_callbacks import record_callback
 from pagw.workers.stages.base_stage import BaseStage, StageFailed, StageResult
 
@@ -48,6 +55,7 @@ class ApiConnector(BaseStage):
         files.keep_callback,
         patterns.note_callback,
         patterns.count_retry,
+        record_call,
         REGISTRIES,
         TOKENS,
         patterns.CALLS,
@@ -76,32 +84,38 @@ class ApiConnector(BaseStage):
         if row is None:
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
         payer = build_payer_client(self.stores, self.http, row, self.secrets)
+        calls = PayerCallLog(self.stores, row.payer_id, request.pagw_id)
         if request.status is Status.PENDED:
-            await self._inquire(request, payer)
+            await self._inquire(request, payer, calls)
             return None
-        outcome = await self._call_payer(request, payer)
+        outcome = await self._call_payer(request, payer, calls)
         is_final = outcome["status"] == FINAL
         return StageResult(
             Status.SUBMITTED if is_final else Status.PENDED,
             RequestUpdate(metadata={"answeredAt": outcome["at"]}),
             {"payer": row.payer_id, "answer": outcome["status"]},
+            writes=calls.take_writes(),
         )
 
-    async def _inquire(self, request: RequestRow, payer: PayerClient) -> None:
+    async def _inquire(self, request: RequestRow, payer: PayerClient, calls: PayerCallLog) -> None:
         """Look up a pended request at its payer. Without a decision, or if the lookup fails, the next poll
         retries.
         """
         try:
-            found = await payer.look_up(request.pagw_id)
+            found = await calls.measure("inquire", payer.look_up(request.pagw_id))
         except ExternalServiceFailed as error:
             log.warning("Looking up the pended request %s failed: %s", request.pagw_id, error)
             return
+        finally:
+            await calls.store()
         if found is None:
             log.warning("The payer does not know the pended request %s.", request.pagw_id)
         elif found.status == FINAL:
             await record_callback(self.stores, request, found.body, Actor.service(self.stage.service))
 
-    async def _call_payer(self, request: RequestRow, payer: PayerClient) -> dict[str, Any]:
+    async def _call_payer(
+        self, request: RequestRow, payer: PayerClient, calls: PayerCallLog
+    ) -> dict[str, Any]:
         """Call the payer once under the request's key, and return the recorded outcome.
 
         Raise `StageFailed` if the stored request changed, `ExternalServiceFailed` after a failed call, which
@@ -110,10 +124,11 @@ class ApiConnector(BaseStage):
         sent = (await self.stores.run(files.payer_request(request.created_at, request.pagw_id))).body
 
         async def act(_: str) -> dict[str, Any]:
-            return await self._store_answer(request, await self._submit(payer, request, sent))
+            answer = await calls.measure(request.kind, self._submit(payer, request, sent))
+            return await self._store_answer(request, answer)
 
         async def look_up(_: str) -> dict[str, Any] | None:
-            found = await payer.look_up(request.pagw_id)
+            found = await calls.measure(LOOK_UP, payer.look_up(request.pagw_id))
             return None if found is None else await self._store_answer(request, found)
 
         record = IdempotencyRecord(
@@ -130,7 +145,11 @@ class ApiConnector(BaseStage):
                 "PAYLOAD_CHANGED", "The stored request differs from the one sent to the payer."
             ) from error
         except ExternalServiceFailed as error:
-            await self.stores.run(patterns.count_retry(request.pagw_id, error_label(error), self.get_now()))
+            counted = patterns.count_retry(request.pagw_id, error_label(error), self.get_now())
+            await self.stores.transact(counted, *calls.take_writes())
+            raise
+        except ExternalServiceRefused:
+            await calls.store()
             raise
         return dict(done.result)
 

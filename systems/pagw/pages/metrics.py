@@ -1,0 +1,153 @@
+"""The CMS-0057-F metrics of a year, each next to what the gateway cannot know about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import Stores
+from holdfast.console import render
+from pagw.ops import registry
+from pagw.ops.annual_report import FIRST_YEAR, LAST_YEAR, AnnualReport, UrgencyFigures, get_annual_report
+from pagw.pages.access import CurrentReader, build_address
+
+SHOWN_YEARS: Final = 5
+_NOT_HERE: Final = "Not known to the gateway"
+# What holds for every share: the gateway sees its own requests only.
+_OTHER_CHANNELS: Final = (
+    "Requests by telephone, fax or the payer's portal, and those for drugs, which the rule leaves out"
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of the rule: the gateway's figure, how it was counted, and what it cannot know."""
+
+    name: str
+    value: str
+    counted: str
+    unknown: str
+    is_known: bool = True
+
+
+def build_metrics_pages(stores: Stores) -> APIRouter:
+    """Build the page of the metrics."""
+    router = APIRouter()
+
+    @router.get("/metrics")
+    async def show_metrics(
+        request: Request,
+        reader: CurrentReader,
+        year: Annotated[int | None, Query(ge=FIRST_YEAR, le=LAST_YEAR)] = None,
+        payer: Annotated[str, Query(max_length=50)] = "",
+    ) -> Response:
+        this_year = stores.now().year
+        chosen = this_year if year is None else year
+        payers = [each.payer_id for each in await stores.run(registry.payers())]
+        found = await get_annual_report(stores, chosen, payer or None)
+        report = found.report
+        return render(
+            request,
+            "pagw/metrics.html",
+            year=chosen,
+            years=sorted({chosen, *range(this_year, this_year - SHOWN_YEARS, -1)}, reverse=True),
+            is_running=chosen == this_year,
+            payer=payer,
+            payers=sorted({*payers, *((payer,) if payer else ())}),
+            report=report,
+            metrics=build_metrics(report),
+            computed_at=found.computed_at,
+            has_decisions=bool(report.standard.decided or report.expedited.decided),
+            worklist=build_address("/worklist", {"view": "overdue", "payer": payer}),
+            reader=reader,
+        )
+
+    return router
+
+
+def build_metrics(report: AnnualReport) -> list[Metric]:
+    """Return the metrics of the rule in its order: 42 CFR 422.122(c) and the rules that repeat it."""
+    return [
+        Metric(
+            "Items and services that require prior authorization",
+            _NOT_HERE,
+            "",
+            "The whole list. Only the payer has it; add it to the report.",
+            is_known=False,
+        ),
+        *_build_shares("Standard", report.standard),
+        Metric(
+            "Standard requests approved after an appeal",
+            _NOT_HERE,
+            "",
+            "Appeals. They are made at the payer and do not pass the gateway.",
+            is_known=False,
+        ),
+        Metric(
+            "Requests approved after the time for review was extended",
+            _NOT_HERE,
+            "",
+            "Extensions. A payer does not announce them to the gateway.",
+            is_known=False,
+        ),
+        *_build_shares("Expedited", report.expedited),
+        _build_time("Standard", report.standard),
+        _build_time("Expedited", report.expedited),
+        _build_in_time("Standard", report.standard),
+        _build_in_time("Expedited", report.expedited),
+    ]
+
+
+def _build_shares(name: str, figures: UrgencyFigures) -> list[Metric]:
+    """Return the shares of approved and denied requests of one urgency."""
+    approved = figures.approved + figures.modified
+    in_part = f", {figures.modified:,} of them in part" if figures.modified else ""
+    return [
+        Metric(
+            f"{name} requests approved",
+            _format_percent(figures.approved_percent),
+            f"{approved:,} of {figures.decided:,} decided{in_part}",
+            f"{_OTHER_CHANNELS}. Whether the payer counts an approval in part as approved; here it counts.",
+        ),
+        Metric(
+            f"{name} requests denied",
+            _format_percent(figures.denied_percent),
+            f"{figures.denied:,} of {figures.decided:,} decided",
+            f"{_OTHER_CHANNELS}. Whether a denial was overturned later, after an appeal.",
+        ),
+    ]
+
+
+def _build_time(name: str, figures: UrgencyFigures) -> Metric:
+    """Return the average and median time to a decision of one urgency."""
+    known = figures.average_hours is not None
+    return Metric(
+        f"{name} requests: time to decision",
+        f"{figures.average_hours:g} h on average, median {figures.median_hours:g} h" if known else "–",
+        "From acceptance by the gateway to the arrival of the first decision",
+        "When the payer decided, if its answer came late, and how long it waited for the provider's
+        documents.", )
+
+
+def _build_in_time(name: str, figures: UrgencyFigures) -> Metric:
+    """Return how many decisions of one urgency came within the rule's time. The rule does not ask for it."""
+    share = 100 * figures.decided_in_time / figures.decided if figures.decided else None
+    return Metric(
+        f"{name} requests decided within {_format_limit(figures.limit_hours)}",
+        _format_percent(None if share is None else round(share, 1)),
+        f"{figures.decided_in_time:,} of {figures.decided:,} decided. Not in the rule's list",
+        "Extensions, with which a later decision is still in time. Undecided requests are not counted: see "
+        "the worklist.",
+    )
+
+
+def _format_percent(percent: float | None) -> str:
+    return "–" if percent is None else f"{percent:g} %"
+
+
+def _format_limit(hours: float) -> str:
+    return f"{hours:g} hours" if hours < 24 * 7 else f"{hours / 24:g} days"
