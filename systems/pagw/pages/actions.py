@@ -139,8 +139,8 @@ async def _act(
     check: Callable[[], Awaitable[None]],
     work: Callable[[], Awaitable[str]],
 ) -> Response:
-    """Carry out an action and record it, and return to its page with what happened. `check` comes first, so that
-    the record names only what exists.
+    """Carry out an action and record it, and return to its page with what happened. `check` comes first, so
+    that the record names only what exists.
     """
     page = back if back.startswith(f"{ROOT}/") and "\\" not in back else f"{ROOT}/worklist"
     try:

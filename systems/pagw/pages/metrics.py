@@ -129,8 +129,9 @@ def _build_time(name: str, figures: UrgencyFigures) -> Metric:
         f"{name} requests: time to decision",
         f"{figures.average_hours:g} h on average, median {figures.median_hours:g} h" if known else "–",
         "From acceptance by the gateway to the arrival of the first decision",
-        "When the payer decided, if its answer came late, and how long it waited for the provider's
-        documents.", )
+        "When the payer decided, if its answer came late, and how long it waited for the provider's "
+        "documents.",
+    )
 
 
 def _build_in_time(name: str, figures: UrgencyFigures) -> Metric:

@@ -97,8 +97,9 @@ VIEWS: Final = {
         "Notifications that their clients have not accepted, newest first. Those given up can be sent again "
         "once the client's server answers.",
         "Every notification was delivered",
-        "A notification is tried with growing pauses and then given up. Its client can still read the
-        result.", ),
+        "A notification is tried with growing pauses and then given up. Its client can still read the "
+        "result.",
+    ),
     View.held: ViewText(
         "On hold",
         "Requests under a legal hold: neither retention nor the bucket removes them or their files.",
