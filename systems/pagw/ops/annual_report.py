@@ -13,12 +13,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from holdfast import Pattern, Rate, Stores
+from holdfast import Pattern, Stores
 from holdfast.core.errors import InvalidRequest
-from holdfast.guarantees import ReadThrough
-from holdfast.model.cache import CachedValue
 from pagw.domain.deadlines import DECISION_LIMITS, EXPEDITED, STANDARD
-from pagw.model.entities import HOUR_S
 from pagw.ops.monitoring import DecisionStats, decisions_between
 
 FIRST_YEAR: Final = 2000
@@ -54,36 +51,7 @@ class AnnualReport(BaseModel):
     not_known_here: tuple[str, ...] = UNKNOWN_ITEMS
 
 
-class CachedReport(BaseModel):
-    """A report with the time at which it was computed."""
-
-    report: AnnualReport
-    computed_at: datetime
-
-
-# A report reads all decisions of its year, so pages share one for an hour.
-REPORTS: Final = ReadThrough(
-    CachedValue("annual-report:{year}:{payer}", CachedReport, lifetime_s=HOUR_S),
-    prefix="CR",
-    rate=Rate(per="page of an operator"),
-    example={"year": 2026, "payer": "ACME-HEALTH"},
-)
-# The place of a payer's id in the key of a report over all payers; no payer's id begins with a dot.
-ALL_PAYERS: Final = ".all"
-
-PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (decisions_between, *REPORTS.patterns)
-
-
-async def get_annual_report(stores: Stores, year: int, payer_id: str | None = None) -> CachedReport:
-    """Return the report of a year, at most an hour old. Raise `InvalidRequest` for an invalid year."""
-
-    async def load() -> CachedReport:
-        return CachedReport(
-            report=await build_annual_report(stores, year, payer_id), computed_at=stores.now()
-        )
-
-    found = await REPORTS.get(stores, load, year=year, payer=payer_id or ALL_PAYERS)
-    return found if found is not None else await load()
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (decisions_between,)
 
 
 async def build_annual_report(stores: Stores, year: int, payer_id: str | None = None) -> AnnualReport:

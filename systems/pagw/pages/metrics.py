@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
@@ -12,10 +14,19 @@ from starlette.responses import Response
 from holdfast import Stores
 from holdfast.console import render
 from pagw.ops import registry
-from pagw.ops.annual_report import FIRST_YEAR, LAST_YEAR, AnnualReport, UrgencyFigures, get_annual_report
+from pagw.ops.annual_report import (
+    FIRST_YEAR,
+    LAST_YEAR,
+    AnnualReport,
+    UrgencyFigures,
+    build_annual_report,
+)
 from pagw.pages.access import CurrentReader, build_address
 
 SHOWN_YEARS: Final = 5
+# A report reads all decisions of its year, so this process computes each at most once in this time.
+LIFETIME: Final = timedelta(minutes=15)
+MAX_REPORTS: Final = 200
 _NOT_HERE: Final = "Not known to the gateway"
 # What holds for every share: the gateway sees its own requests only.
 _OTHER_CHANNELS: Final = (
@@ -34,9 +45,34 @@ class Metric:
     is_known: bool = True
 
 
+class RecentReports:
+    """The reports that this process computed lately. Calls for the same one at the same time share it."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self._reports: dict[tuple[int, str], tuple[datetime, asyncio.Task[AnnualReport]]] = {}
+
+    async def get(self, year: int, payer_id: str) -> tuple[AnnualReport, datetime]:
+        """Return the report of a year, of one payer or of all (an empty id), and when it was computed."""
+        now, key = self.stores.now(), (year, payer_id)
+        known = self._reports.get(key)
+        if known is None or now - known[0] > LIFETIME or _has_failed(known[1]):
+            self._reports = {name: each for name, each in self._reports.items() if now - each[0] <= LIFETIME}
+            if len(self._reports) >= MAX_REPORTS:
+                self._reports.pop(next(iter(self._reports)))
+            loading = asyncio.create_task(build_annual_report(self.stores, year, payer_id or None))
+            known = self._reports[key] = (now, loading)
+        # A user who leaves the page does not cancel what others wait for.
+        return await asyncio.shield(known[1]), known[0]
+
+
+def _has_failed(task: asyncio.Task[AnnualReport]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
 def build_metrics_pages(stores: Stores) -> APIRouter:
     """Build the page of the metrics."""
-    router = APIRouter()
+    router, reports = APIRouter(), RecentReports(stores)
 
     @router.get("/metrics")
     async def show_metrics(
@@ -48,8 +84,7 @@ def build_metrics_pages(stores: Stores) -> APIRouter:
         this_year = stores.now().year
         chosen = this_year if year is None else year
         payers = [each.payer_id for each in await stores.run(registry.payers())]
-        found = await get_annual_report(stores, chosen, payer or None)
-        report = found.report
+        report, computed_at = await reports.get(chosen, payer)
         return render(
             request,
             "pagw/metrics.html",
@@ -60,7 +95,7 @@ def build_metrics_pages(stores: Stores) -> APIRouter:
             payers=sorted({*payers, *((payer,) if payer else ())}),
             report=report,
             metrics=build_metrics(report),
-            computed_at=found.computed_at,
+            computed_at=computed_at,
             has_decisions=bool(report.standard.decided or report.expedited.decided),
             worklist=build_address("/worklist", {"view": "overdue", "payer": payer}),
             reader=reader,
