@@ -57,6 +57,14 @@ PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
 )
 
 
+async def get_delivery(stores: Stores, delivery_id: str) -> DeliveryRow:
+    """Return a delivery of any tenant. Raise `NotFound` for an unknown one."""
+    row = await stores.run(any_delivery(delivery_id))
+    if row is None:
+        raise NotFound(f"Unknown delivery {delivery_id[:120]!r}. Its request may have been removed.")
+    return row
+
+
 async def resend(stores: Stores, delivery_id: str, actor: Actor) -> DeliveryRow:
     """Send a notification again that was given up, and return its delivery as it was.
 

@@ -24,6 +24,7 @@ from pagw.ops.redelivery import GIVEN_UP
 from pagw.ops.request_trail import RequestTrail, load_trail
 from pagw.ops.worklist import newest_event
 from pagw.pages.access import SYSTEM, CurrentReader, Reader, build_address
+from pagw.pages.actions import get_actor
 from pagw.pages.timeline import STORES, build_timeline
 from pagw.pages.worklist import CLOCKS
 
@@ -67,9 +68,7 @@ def build_request_pages(stores: Stores) -> APIRouter:
         trail = await load_trail(stores, row, events_after=events_after)
         # A live part is loaded again without its user asking: it shows no contents, and so reads none.
         is_shown = reader.is_revealed and not is_fragment(request)
-        contents, problem = (
-            await _read_contents(stores, row, Actor("user", user.name[:100])) if is_shown else (None, "")
-        )
+        contents, problem = await _read_contents(stores, row, get_actor(user)) if is_shown else (None, "")
         return render(
             request,
             "pagw/request.html",
