@@ -54,16 +54,16 @@ class MessageRow(SqlRow):
 
 @pattern("M42", "Unsent and recently sent messages of a request", rate=PER_PAGE, example=([_ID],))
 def messages_of(aggregates: Sequence[str], limit: int = MAX_MESSAGES) -> SqlRows[MessageRow]:
-    """Select the messages of these aggregates, a request's id and its deliveries' ids, oldest first. Sent
-    messages of the audit are left out: each audit event has one.
+    """Select the messages of these aggregates, a request's id and its deliveries' ids, oldest first, at most
+    `limit` unsent and `limit` sent of each. Sent messages of the audit are left out: each event has one.
     """
     return pagw.rows(
         MessageRow,
-        """SELECT {columns} FROM (
-             (SELECT * FROM pagw.outbox WHERE aggregate = ANY(%(aggregates)s::text[]) AND NOT processed
-              ORDER BY id LIMIT %(limit)s)
+        """SELECT {columns} FROM unnest(%(aggregates)s::text[]) AS wanted (name) CROSS JOIN LATERAL (
+             (SELECT * FROM pagw.outbox WHERE aggregate = wanted.name AND NOT processed
+              ORDER BY queue_name, id LIMIT %(limit)s)
              UNION ALL
-             (SELECT * FROM pagw.outbox WHERE aggregate = ANY(%(aggregates)s::text[]) AND processed
+             (SELECT * FROM pagw.outbox WHERE aggregate = wanted.name AND processed
                 AND queue_name <> %(audit)s ORDER BY id LIMIT %(limit)s)) AS messages ORDER BY id""",
         aggregates=tuple(aggregates),
         audit=audit_events.name,
