@@ -55,12 +55,14 @@ class MessageRow(SqlRow):
 @pattern("M42", "Unsent and recently sent messages of a request", rate=PER_PAGE, example=([_ID],))
 def messages_of(aggregates: Sequence[str], limit: int = MAX_MESSAGES) -> SqlRows[MessageRow]:
     """Select the messages of these aggregates, a request's id and its deliveries' ids, oldest first, at most
-    `limit` unsent and `limit` sent of each. Sent messages of the audit are left out: each event has one.
+    `limit` unsent and `limit` sent of each. Messages of the audit, one for each event, are left out unless
+    they are dead.
     """
     return pagw.rows(
         MessageRow,
         """SELECT {columns} FROM unnest(%(aggregates)s::text[]) AS wanted (name) CROSS JOIN LATERAL (
              (SELECT * FROM pagw.outbox WHERE aggregate = wanted.name AND NOT processed
+                AND (queue_name <> %(audit)s OR dead_at IS NOT NULL)
               ORDER BY queue_name, id LIMIT %(limit)s)
              UNION ALL
              (SELECT * FROM pagw.outbox WHERE aggregate = wanted.name AND processed

@@ -162,7 +162,9 @@ def _build_time(name: str, figures: UrgencyFigures) -> Metric:
     known = figures.average_hours is not None
     return Metric(
         f"{name} requests: time to decision",
-        f"{figures.average_hours:g} h on average, median {figures.median_hours:g} h" if known else "–",
+        f"{_format_hours(figures.average_hours)} on average, median {_format_hours(figures.median_hours)}"
+        if known
+        else "–",
         "From acceptance by the gateway to the arrival of the first decision",
         "When the payer decided, if its answer came late, and how long it waited for the provider's "
         "documents.",
@@ -183,6 +185,11 @@ def _build_in_time(name: str, figures: UrgencyFigures) -> Metric:
 
 def _format_percent(percent: float | None) -> str:
     return "–" if percent is None else f"{percent:g} %"
+
+
+def _format_hours(hours: float | None) -> str:
+    """Return hours with two digits after the point; the report is rounded to them."""
+    return "less than 0.01 h" if hours == 0 else f"{hours or 0:g} h"
 
 
 def _format_limit(hours: float) -> str:

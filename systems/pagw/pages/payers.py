@@ -31,6 +31,14 @@ STATE_KINDS: Final = {
     PayerState.unsteady: "warn",
     PayerState.failing: "bad",
 }
+_SHOWN_ELSEWHERE: Final = {"payer_id", "name", "answer_s", "credentials_arn", "callback_secret"}
+_LABELS: Final = {
+    "api_endpoint": "Address",
+    "auth_type": "Authentication",
+    "client_id": "Client id",
+    "token_url": "Token address",
+    "scope": "Scope of tokens",
+}
 
 
 def build_payer_pages(stores: Stores) -> APIRouter:
@@ -129,9 +137,11 @@ def _parse_config(row: PayerRow) -> tuple[PayerConfig | None, str]:
 
 
 def _list_config(config: PayerConfig) -> list[tuple[str, str]]:
-    """Return the fields of a configuration. Those of secrets hold names, never values."""
-    shown = config.model_dump(mode="json", exclude_none=True, exclude={"payer_id", "name", "answer_s"})
-    return [(name.replace("_", " ").capitalize(), str(value)) for name, value in shown.items()]
+    """Return the fields of a configuration, without those that name secrets: they are listed with a purpose."""
+    shown = config.model_dump(mode="json", exclude_none=True, exclude=_SHOWN_ELSEWHERE)
+    return [
+        (_LABELS.get(name, name.replace("_", " ").capitalize()), str(value)) for name, value in shown.items()
+    ]
 
 
 def _list_limits(config: PayerConfig | None) -> list[tuple[str, str]]:

@@ -75,7 +75,7 @@ def _describe_event(row: AuditRow, reader: Reader) -> TimelineEntry:
         title = f"{name}: {subtype}" if subtype and row.event_type != "STEP" else name
         kind = "bad" if row.event_subtype == "given_up" or details.get("contradicts") else ""
     by = row.service_name if row.actor_type == "service" else f"{row.actor_type} {row.actor_id or 'unknown'}"
-    text = ", ".join(f"{name} {value}" for name, value in details.items() if value is not None)
+    text = ", ".join(f"{name} {_format_value(value)}" for name, value in details.items() if value is not None)
     return TimelineEntry(
         row.timestamp,
         "rows",
@@ -84,6 +84,14 @@ def _describe_event(row: AuditRow, reader: Reader) -> TimelineEntry:
         kind,
         build_row_url(SYSTEM, pagw.name, "audit_log", {"id": str(row.id)}),
     )
+
+
+def _format_value(value: Any) -> str:
+    return " → ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _list_message_entries(row: MessageRow, reader: Reader) -> Iterator[TimelineEntry]:
@@ -96,7 +104,7 @@ def _list_message_entries(row: MessageRow, reader: Reader) -> Iterator[TimelineE
         return
     error = reader.mask(row.last_error)
     state = "dead: nobody sends it any more" if row.dead_at else "not sent yet"
-    detail = f"In the outbox, {state}, {row.retry_count} attempts{f' · {error}' if error else ''}"
+    detail = f"In the outbox, {state}, {_count(row.retry_count, 'attempt')}{f' · {error}' if error else ''}"
     kind = "bad" if row.dead_at else "waiting"
     yield TimelineEntry(row.created_at, "queues", f"Message to {row.queue_name}", detail, kind, url)
 
@@ -122,7 +130,7 @@ def _list_key_entries(state: KeyState) -> Iterator[TimelineEntry]:
     if state.what == "payer call":
         url = build_item_url(SYSTEM, idempotency.name, {"idempotencyKey": record.idempotency_key})
     refused = f", refused as {record.refused}" if record.refused else ""
-    attempts = f"{record.attempts} attempts" if record.attempts != 1 else "1 attempt"
+    attempts = _count(record.attempts, "attempt")
     kept = f", kept until {record.expires_at:%Y-%m-%d %H:%M:%S}" if record.expires_at else ""
     if record.created_at is not None:
         yield TimelineEntry(record.created_at, "keys", f"Key of the {state.what} taken", "", "", url)
@@ -139,7 +147,7 @@ def _list_key_entries(state: KeyState) -> Iterator[TimelineEntry]:
 
 def _describe_delivery(row: DeliveryRow, reader: Reader) -> TimelineEntry:
     """Return the creation of a notification to a client, with its present state."""
-    attempts = f"{row.attempts} attempts" if row.attempts != 1 else "1 attempt"
+    attempts = _count(row.attempts, "attempt")
     error = reader.mask(row.last_error)
     kinds = {"delivered": "good", "waiting": "waiting"}
     return TimelineEntry(
