@@ -120,6 +120,8 @@ def test_an_undelivered_notification_is_resent_by_keyboard(requests: PagwRequest
     pagw_id = requests.submit()
     requests.give_up_delivery(pagw_id)
     visitor.visit(f"{APP}/worklist?view=undelivered")
+    # As a person does: a live part stays as it is while the focus is in it by keyboard.
+    visitor.page.keyboard.press("Tab")
     visitor.page.get_by_role("button", name=f"Resend the notification about {pagw_id}").focus()
     visitor.page.keyboard.press("Enter")
     dialog = visitor.page.get_by_role("dialog", name="Send this notification again?")

@@ -137,7 +137,7 @@ def _parse_config(row: PayerRow) -> tuple[PayerConfig | None, str]:
 
 
 def _list_config(config: PayerConfig) -> list[tuple[str, str]]:
-    """Return the fields of a configuration, without those that name secrets: they are listed with a purpose."""
+    """Return the fields of a configuration, without those that name secrets: each is listed by itself."""
     shown = config.model_dump(mode="json", exclude_none=True, exclude=_SHOWN_ELSEWHERE)
     return [
         (_LABELS.get(name, name.replace("_", " ").capitalize()), str(value)) for name, value in shown.items()
