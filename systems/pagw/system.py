@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from holdfast import Component, Pattern, Stores, System
 from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
-from pagw.api import explain
+from pagw.api import cancellation, explain
 from pagw.api.commands import COMMANDS
 from pagw.api.mcp_tools import ARGUMENTS, TOOLS
 from pagw.api.prompts import PROMPTS
@@ -30,7 +30,20 @@ from pagw.model.patterns import CALLS, INBOX, OUTBOX, SUBMISSIONS
 from pagw.model.rate_limits import TENANT_LIMIT
 from pagw.model.registries import REGISTRIES
 from pagw.model.sessions import SESSIONS
-from pagw.ops import erasure, legal_holds, monitoring, registry, request_replay, retention
+from pagw.ops import (
+    annual_report,
+    erasure,
+    legal_holds,
+    monitoring,
+    payer_health,
+    phi_access,
+    redelivery,
+    registry,
+    request_replay,
+    request_trail,
+    retention,
+    worklist,
+)
 from pagw.settings import PRODUCTION, RANGES
 from pagw.workers import sweeper
 from pagw.workers.components import AUDIT_WRITES, INBOX_SWEEP, SWEEPER, WORKERS
@@ -61,6 +74,13 @@ def _build_callback_routes(stores: Stores) -> Any:
     from pagw.api.routes import build_callback_routes
 
     return build_callback_routes(stores)
+
+
+def _build_pages(stores: Stores) -> Any:
+    """Build the pages of the console. The import is local: only the console needs its packages."""
+    from pagw.pages import build_pages
+
+    return build_pages(stores)
 
 
 def _configure_app(app: Any) -> None:
@@ -134,6 +154,25 @@ OPERATOR: Final = Component(
         sweeper.PATTERNS,
     ),
 )
+CONSOLE: Final = Component(
+    "console",
+    "Serves the pages of the web console: worklist, requests, payers, metrics. It reads a bundle only when a "
+    "user reveals it",
+    uses=(
+        AUDIT_WRITES,
+        CALLS,
+        annual_report.PATTERNS,
+        cancellation.PATTERNS,
+        legal_holds.READS,
+        legal_holds.WRITES,
+        payer_health.PATTERNS,
+        phi_access.PATTERNS,
+        redelivery.PATTERNS,
+        request_replay.PATTERNS,
+        request_trail.PATTERNS,
+        worklist.PATTERNS,
+    ),
+)
 AGENT: Final = Component(
     "agent",
     "Answers questions about requests from ids, states and times. It is read-only and sees no PHI",
@@ -157,9 +196,10 @@ SYSTEM = System(
     tables=(idempotency,),
     schemas=(pagw,),
     buckets=(requests_bucket, audit_events_bucket),
-    components=(API, PAYER_CALLBACKS, *WORKERS, OPERATOR, SWEEPER, AGENT),
+    components=(API, PAYER_CALLBACKS, *WORKERS, OPERATOR, CONSOLE, SWEEPER, AGENT),
     design=Design(load=LOAD, what_if=WHAT_IF),
     http=Http(configure_app=_configure_app, max_body_bytes=RANGES["bundle_bytes_max"][2]),
+    pages=_build_pages,
     admin=Admin(commands=COMMANDS, tools=TOOLS, prompts=PROMPTS, arguments=ARGUMENTS, why=explain.why),
     privacy=Privacy(
         redact_logs=redact,

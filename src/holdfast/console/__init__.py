@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from holdfast.console.access import CurrentUser, check_role, require_role
 from holdfast.console.audit_trail import Effect, audit, audit_effect
+from holdfast.console.browser.addresses import build_item_url, build_object_url, build_row_url
 from holdfast.console.context import Console, CurrentConsole
 from holdfast.console.live import Topic
 from holdfast.console.rendering import Notice, is_fragment, redirect, render
@@ -31,6 +32,9 @@ __all__ = [
     "User",
     "audit",
     "audit_effect",
+    "build_item_url",
+    "build_object_url",
+    "build_row_url",
     "check_role",
     "is_fragment",
     "is_revealed",

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast import Stores
+from holdfast import Pattern, Stores
 from holdfast.core.errors import ConditionFailed, NotFound
 from holdfast.model.sql import SqlWrite
 from pagw.domain.fhir.outcomes import FhirRefused, build_error
 from pagw.domain.statuses import BEFORE_PAYER, Stage, Status
-from pagw.model import patterns
+from pagw.model import delivery_patterns, patterns
 from pagw.model.audit import Actor, AuditEvent, build_audit_writes
 from pagw.model.entities import QUEUES, RequestRow, RequestUpdate, StageMessage
 from pagw.workers.stages.base_stage import Ending, build_client_delivery
 
 SERVICE: Final = "pasorchestrator"
 CONFLICT: Final = 409
+
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
+    patterns.request,
+    patterns.advance,
+    patterns.tell_answered,
+    delivery_patterns.create_delivery,
+)
 
 
 async def cancel(stores: Stores, tenant: str, pagw_id: str, actor: Actor) -> RequestRow:

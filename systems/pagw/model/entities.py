@@ -274,6 +274,7 @@ class DeliveryRow(SqlRow):
     created_at: datetime
     updated_at: datetime
     delivered_at: datetime | None
+    # Counts from 1 how often the delivery was begun: an operator may send it again.
     round: int = 1
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from holdfast import Stores
+from holdfast import Pattern, Stores
 from holdfast.core.errors import InvalidRequest
 from pagw.domain.deadlines import DECISION_LIMITS, EXPEDITED, STANDARD
 from pagw.ops.monitoring import DecisionStats, decisions_between
@@ -49,6 +49,9 @@ class AnnualReport(BaseModel):
     standard: UrgencyFigures
     expedited: UrgencyFigures
     not_known_here: tuple[str, ...] = UNKNOWN_ITEMS
+
+
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (decisions_between,)
 
 
 async def build_annual_report(stores: Stores, year: int, payer_id: str | None = None) -> AnnualReport:

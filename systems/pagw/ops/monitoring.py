@@ -179,10 +179,13 @@ def counted(stuck_before: datetime, due_before: datetime) -> SqlOne[ProblemCount
     """Count the active requests without progress since `stuck_before`, and those due before `due_before`."""
     return pagw.one(
         ProblemCounts,
-        """SELECT COUNT(*) FILTER (WHERE updated_at < %(stuck_before)s
-               AND NOT (status = 'PENDED' AND stage = 'payer')) AS stuck,
-                  COUNT(*) FILTER (WHERE decided_at IS NULL AND due_at < %(due_before)s) AS overdue
-           FROM pagw.request_tracker WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')""",
+        """SELECT (SELECT COUNT(*) FROM pagw.request_tracker
+                   WHERE status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')
+                     AND NOT (status = 'PENDED' AND stage = 'payer')
+                     AND updated_at < %(stuck_before)s) AS stuck,
+                  (SELECT COUNT(*) FROM pagw.request_tracker
+                   WHERE decided_at IS NULL AND due_at < %(due_before)s
+                     AND status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')) AS overdue""",
         stuck_before=stuck_before,
         due_before=due_before,
     )

@@ -64,12 +64,32 @@ def reopen(
     )
 
 
-PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (any_request, files.payer_request, reopen)
+@pattern(
+    "M21",
+    "Claim a request for a replay, if it is unchanged",
+    rate=Rate(per="change by an operator"),
+    example=(_ID, _NOW, _NOW),
+)
+def claim_replay(pagw_id: str, seen: datetime, at: datetime) -> SqlChange:
+    """Mark the request as changed now. Raise `ConditionFailed` if it was changed after `seen`."""
+    return pagw.change(
+        """UPDATE pagw.request_tracker SET updated_at = %(at)s
+           WHERE pagw_id = %(pagw_id)s AND updated_at = %(seen)s""",
+        pagw_id=pagw_id,
+        seen=seen,
+        at=at,
+    ).expect_rows(1)
 
 
-async def replay(stores: Stores, pagw_id: str, actor: Actor) -> Stage:
-    """Send a request to its stage again and return the stage. Raise `NotFound` for an unknown request,
-    `InvalidRequest` for one that completed or was cancelled.
+PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (any_request, files.payer_request, reopen, claim_replay)
+
+
+async def replay(stores: Stores, pagw_id: str, actor: Actor, *, seen: datetime | None = None) -> Stage:
+    """Send a request to its stage again and return the stage.
+
+    With `seen`, the time of its last change that the operator saw, only if it is unchanged. Raise `NotFound`
+    for an unknown request, `InvalidRequest` for one that completed or was cancelled, and `ConditionFailed`
+    for one that changed.
     """
     request = await stores.run(any_request(pagw_id))
     if request is None:
@@ -79,7 +99,8 @@ async def replay(stores: Stores, pagw_id: str, actor: Actor) -> Stage:
         stage, writes = _plan_payer_replay(stores, request, occasion)
     else:
         stage, writes = await _plan_stage_replay(stores, request, occasion)
-    await stores.transact(*writes, *build_audit_writes(stores, _build_event(request, actor, stage)))
+    claims = () if seen is None else (claim_replay(pagw_id, seen, stores.now()),)
+    await stores.transact(*claims, *writes, *build_audit_writes(stores, _build_event(request, actor, stage)))
     return stage
 
 

@@ -31,6 +31,7 @@ from pagw.model.entities import (
     subscription_request,
 )
 from pagw.model.patterns import INBOX, OUTBOX, tracked_among
+from pagw.model.payer_calls import KEPT_DAYS, remove_calls
 from pagw.workers import intake
 
 SERVICE: Final = "sweeper"
@@ -84,6 +85,7 @@ PATTERNS: Final[tuple[Pattern[..., Any], ...]] = (
     files_of_subscriptions,
     subscriptions_among,
     tracked_among,
+    remove_calls,
     remove_file,
     free_place,
 )
@@ -194,7 +196,12 @@ async def _sweep_subscriptions(stores: Stores, before: float) -> int:
 
 
 async def sweep_messages(stores: Stores) -> tuple[int, int]:
-    """Remove outbox and inbox rows that are too old to be repeated. Return the number of each."""
+    """Remove outbox and inbox rows that are too old to be repeated, and old calls to payers. Return the
+    number of outbox and inbox rows.
+    """
+    before = stores.now() - timedelta(days=KEPT_DAYS)
+    while await stores.run(remove_calls(before)):
+        pass
     sent = await OUTBOX.sweep(stores, timedelta(days=OUTBOX_DAYS))
     taken = await INBOX.sweep(stores, timedelta(days=INBOX_DAYS))
     return sent, taken

@@ -75,10 +75,18 @@ document.addEventListener("visibilitychange", () => {
 document.addEventListener("htmx:beforeRequest", (event) => {
   const part = event.target.closest("[data-live]");
   if (part !== event.target || !part) return;
-  const details = "keepOpen" in part.dataset ? "" : "details[open][data-read], ";
-  const isRead = part.querySelector(`dialog[open], ${details}:focus-visible`);
-  if (isRead || document.querySelector("form[data-sent]")) event.preventDefault();
+  if (isRead(part) || document.querySelector("form[data-sent]")) event.preventDefault();
 });
+// The user may have begun to read the part after it was asked for.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const asked = detail.requestConfig?.elt;
+  if (asked?.matches("[data-live]") && isRead(asked)) detail.shouldSwap = false;
+});
+
+function isRead(part) {
+  const details = "keepOpen" in part.dataset ? "" : "details[open][data-read], ";
+  return part.querySelector(`dialog[open], ${details}:focus-visible`) !== null;
+}
 document.addEventListener("click", (event) => {
   // Details that the user opened, and not the page.
   const details = event.target.closest("[data-live] summary")?.parentElement;

@@ -17,7 +17,12 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from holdfast import Stores
-from holdfast.core.errors import ExternalServiceFailed, IdempotencyMismatch, error_label
+from holdfast.core.errors import (
+    ExternalServiceFailed,
+    ExternalServiceRefused,
+    IdempotencyMismatch,
+    error_label,
+)
 from holdfast.runtime import Secrets, open_secrets
 from pagw.domain.statuses import Stage, Status
 from pagw.integrations.payers.client import PayerCall, PayerClient, PayerResponse
@@ -27,8 +32,10 @@ from pagw.integrations.payers.http_clients import PayerHttpClients, open_http_cl
 from pagw.model import files, patterns
 from pagw.model.audit import Actor
 from pagw.model.entities import IdempotencyRecord, PayerRow, RequestRow, RequestUpdate, StageMessage
+from pagw.model.payer_calls import record_call
 from pagw.model.rate_limits import TENANT_LIMIT, count_payer_call
 from pagw.model.registries import REGISTRIES, TOKENS, build_payer_client, get_payer
+from pagw.workers.payer_call_log import LOOK_UP, PayerCallLog
 from pagw.workers.payer_callbacks import record_callback
 from pagw.workers.stages.base_stage import BaseStage, StageFailed, StageResult
 
@@ -50,6 +57,7 @@ class ApiConnector(BaseStage):
         files.keep_callback,
         patterns.note_callback,
         patterns.count_retry,
+        record_call,
         REGISTRIES,
         TOKENS,
         TENANT_LIMIT,
@@ -81,17 +89,19 @@ class ApiConnector(BaseStage):
             raise StageFailed("UNKNOWN_PAYER", "The payer is no longer configured.")
         payer = build_payer_client(self.stores, self.clients, row, self.secrets)
         call = await self._load_call(request)
+        calls = PayerCallLog(self.stores, row.payer_id, request.pagw_id)
         if request.status is Status.PENDED:
-            await self._inquire(request, payer, call)
+            await self._inquire(request, payer, call, calls)
             return None
         if (limit := row.options.get("max_per_minute")) is not None:
             await count_payer_call(self.stores, row.payer_id, limit)
-        outcome = await self._call_payer(request, row, payer, call)
+        outcome = await self._call_payer(request, row, payer, call, calls)
         is_final = outcome["status"] == FINAL
         return StageResult(
             Status.SUBMITTED if is_final else Status.PENDED,
             RequestUpdate(metadata={"answeredAt": outcome["at"]}),
             {"payer": row.payer_id, "answer": outcome["status"]},
+            writes=calls.take_writes(),
         )
 
     async def _load_call(self, request: RequestRow) -> PayerCall:
@@ -100,22 +110,31 @@ class ApiConnector(BaseStage):
         former = request.replaces or ""
         return PayerCall(request.pagw_id, request.kind, former, sent.body, request.created_at)
 
-    async def _inquire(self, request: RequestRow, payer: PayerClient, call: PayerCall) -> None:
+    async def _inquire(
+        self, request: RequestRow, payer: PayerClient, call: PayerCall, calls: PayerCallLog
+    ) -> None:
         """Look up a pended request at its payer. Without a decision, or if the lookup fails, the next poll
         retries.
         """
         try:
-            found = await payer.look_up(call)
+            found = await calls.measure("inquire", payer.look_up(call))
         except ExternalServiceFailed as error:
             log.warning("Looking up the pended request %s failed: %s", request.pagw_id, error)
             return
+        finally:
+            await calls.store()
         if found is None:
             log.warning("The payer does not know the pended request %s.", request.pagw_id)
         elif found.status == FINAL:
             await record_callback(self.stores, request, found.body, Actor.service(self.stage.service))
 
     async def _call_payer(
-        self, request: RequestRow, row: PayerRow, payer: PayerClient, call: PayerCall
+        self,
+        request: RequestRow,
+        row: PayerRow,
+        payer: PayerClient,
+        call: PayerCall,
+        calls: PayerCallLog,
     ) -> dict[str, Any]:
         """Call the payer once under the request's key, and return the recorded outcome.
 
@@ -124,10 +143,11 @@ class ApiConnector(BaseStage):
         """
 
         async def act(_: str) -> dict[str, Any]:
-            return await self._store_answer(request, row, await payer.send(call))
+            answer = await calls.measure(request.kind, payer.send(call))
+            return await self._store_answer(request, row, answer)
 
         async def look_up(_: str) -> dict[str, Any] | None:
-            found = await payer.look_up(call)
+            found = await calls.measure(LOOK_UP, payer.look_up(call))
             return None if found is None else await self._store_answer(request, row, found)
 
         record = IdempotencyRecord(
@@ -144,7 +164,11 @@ class ApiConnector(BaseStage):
                 "PAYLOAD_CHANGED", "The stored request differs from the one sent to the payer."
             ) from error
         except ExternalServiceFailed as error:
-            await self.stores.run(patterns.count_retry(request.pagw_id, error_label(error), self.get_now()))
+            counted = patterns.count_retry(request.pagw_id, error_label(error), self.get_now())
+            await self.stores.transact(counted, *calls.take_writes())
+            raise
+        except ExternalServiceRefused:
+            await calls.store()
             raise
         return dict(done.result)
 

@@ -119,6 +119,8 @@ def test_only_components_that_need_bundles_read_them() -> None:
         "pasrequestconverter",
         "pasresponsebuilder",
         "pasnotifier",
+        # Only when a user with the role `personal` reveals the page of a request, which is audited.
+        "console",
     } | (readers & {"pasrequestenricher"})
     for name in ("operator", "sweeper", "agent", "pasauditarchive", "outboxpublisher", "payer-callbacks"):
         kinds = {
