@@ -17,6 +17,7 @@ from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from richpanel.api.explain import explain_routing
 from richpanel.api.mcp_tools import ARGUMENTS, TOOLS
 from richpanel.api.prompts import PROMPTS
+from richpanel.api.read_command import COMMANDS
 from richpanel.domain.feature_flags import LIFETIME
 from richpanel.model import patterns, replay_archive
 from richpanel.model.entities import TABLES, events
@@ -136,7 +137,7 @@ SYSTEM = System(
         ),
     ),
     http=Http(routes=_build_api_routes),
-    admin=Admin(tools=TOOLS, prompts=PROMPTS, arguments=ARGUMENTS, why=explain_routing),
+    admin=Admin(commands=COMMANDS, tools=TOOLS, prompts=PROMPTS, arguments=ARGUMENTS, why=explain_routing),
     privacy=Privacy(
         redact_logs=redact,
         retention={

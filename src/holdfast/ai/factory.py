@@ -10,10 +10,11 @@ import importlib.util
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from holdfast.ai.accuracy import Accuracy
-from holdfast.ai.ports import Classifier, Embedder, Example, PrepareText
+from holdfast.ai.ports import Embedder, Example, PrepareText, TrainedClassifier
 from holdfast.ai.reasoner import Reasoner
 from holdfast.config.settings import RULES, Settings
 from holdfast.core.distribution import format_install_command
@@ -61,7 +62,7 @@ def train_local_classifier(
     confidence_min: float = MIN_CONFIDENCE,
     prepare: PrepareText = str.casefold,
     embedder: Embedder | None = None,
-) -> Classifier:
+) -> TrainedClassifier:
     """Train a linear classifier on the examples and return it. `prepare` is applied to every text first;
     below the probability `confidence_min` the classifier returns `unknown`.
     """
@@ -69,6 +70,28 @@ def train_local_classifier(
     from holdfast.ai.local.classifier import train
 
     return train(examples, embedder or open_local_embedder(), confidence_min, prepare)
+
+
+def load_local_classifier(
+    file: Path,
+    *,
+    confidence_min: float = MIN_CONFIDENCE,
+    prepare: PrepareText = str.casefold,
+    embedder: Embedder | None = None,
+) -> TrainedClassifier:
+    """Load a classifier that `save` has written. `prepare` and `embedder` must be those of its training."""
+    _require_packages("the local classifier")
+    from holdfast.ai.local.classifier import load
+
+    return load(file, embedder or open_local_embedder(), confidence_min, prepare)
+
+
+def read_classifier_notes(file: Path) -> dict[str, str]:
+    """Return the notes that a classifier was saved with, such as the hash of its examples."""
+    _require_packages("the local classifier")
+    from holdfast.ai.local.classifier import read_notes
+
+    return read_notes(file)
 
 
 def measure_accuracy(

@@ -26,7 +26,9 @@ from richpanel.model.entities import (
 )
 
 ASSIGNMENT_ACTIONS: Final = frozenset({ActionType.route, ActionType.escalate})
-ORDER_NUMBER_QUESTIONS: Final = frozenset({"ask_order_number", "ask_order_number_again"})
+ORDER_NUMBER_QUESTIONS: Final = frozenset(
+    {"ask_order_number", "ask_order_number_again", "ask_order_number_reminder"}
+)
 
 
 def build_next_state(facts: Facts, decision: Decision) -> ConversationState:
