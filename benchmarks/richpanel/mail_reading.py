@@ -128,7 +128,9 @@ def list_differences(cases: list[Case], only: str) -> Iterator[str]:
     for case in cases:
         for name, result in judge(case):
             if result is not True and result != "right" and re.search(only, name):
-                wanted = {key: case.label[key] for key in ("language", "automatic", "intent", "order_numbers")}
+                wanted = {
+                    key: case.label[key] for key in ("language", "automatic", "intent", "order_numbers")
+                }
                 yield f"{case.file} {name}: {result}\n  wanted {wanted} {_normalise(case.label['own_text'])!r}\n  found {case.found}"
 
 

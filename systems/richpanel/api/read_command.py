@@ -77,10 +77,14 @@ class MessageReport:
         """Return the report as lines for a person."""
         shown = self.to_json()
         lines = [
-            f"{name.replace('_', ' ')}: {_format_value(value)}" for name, value in shown.items() if name != "text"
+            f"{name.replace('_', ' ')}: {_format_value(value)}"
+            for name, value in shown.items()
+            if name != "text"
         ]
         text = "\n".join(f"  | {line}" for line in self.reading.text.splitlines())
-        return "\n".join([self.file, text or "  | (nothing of the sender's own)", *(f"  {each}" for each in lines), ""])
+        return "\n".join(
+            [self.file, text or "  | (nothing of the sender's own)", *(f"  {each}" for each in lines), ""]
+        )
 
 
 async def read(

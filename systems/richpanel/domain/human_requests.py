@@ -22,11 +22,13 @@ _WORDS: Final = re.compile(
     rf"\b(?:would|could|can|may|will|have|let|please) (?:\w+ )?{_PERSON}(?: \w+){{0,6}} (?:call|ring|phone|contact|answer|look|read|reply)\b|"
     r"\b(?:someone|somebody|anyone) (?:real|human|i can (?:speak|talk) to|to (?:speak|talk) to|who (?:actually )?works)\b|"
     r"\bno (?:more )?(?:bots?|robots?|(?:automatic|automated|standard|canned) (?:answers|replies|responses|messages))\b|"
-    r"\bnot (?:a |the |another )?(?:bot|robot|machine|computer)\b|\b(?:instead of|rather than) (?:a |the )?(?:bot|robot|machine)\b|"
+    r"\b(?:not|to|with) (?:a |the |another )?(?:chat)?(?:bot|robot|machine|computer)\b(?! (?:i|we|and|for|is|was|that))|\b(?:instead of|rather than) (?:a |the )?(?:bot|robot|machine)\b|"
     r"^(?:agent|human|operator|representative|real person|a person|person)(?: please| pls| now)?[.!?]*$|"
     r"\b(?:call|ring|phone) me back\b|\bhuman being\b"
 )
-_HARMLESS: Final = re.compile(r"\b(?:already|yesterday|just|was|have|i) (?:spoke|spoken|talked|speaking|talking)\b|\bno need\b")
+_HARMLESS: Final = re.compile(
+    r"\b(?:already|yesterday|just|was|have|i) (?:spoke|spoken|talked|speaking|talking)\b|\bno need\b"
+)
 
 
 def asks_for_person(text: str) -> bool:

@@ -31,6 +31,7 @@ MAX_CHARS: Final = 2000
 MIN_LETTERS: Final = 3
 
 _NOISE: Final = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+|[#\w-]*\d[\w-]*|[A-Z]{2,}\d*\b(?=\W|$)")
+_CITED: Final = re.compile(r"[„“»«][^„“”»«\n]{3,200}[“”«»]|\"[^\"\n]{3,200}\"")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _SCRIPTS: Final = {
     "HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko", "ARABIC": "ar", "HEBREW": "he", "THAI": "th", "GREEK": "el",
@@ -86,7 +87,7 @@ def find_language(text: str) -> str:
     """Return the language of a text as an ISO 639-1 code; English if too little of the text tells."""
     whole = unicodedata.normalize("NFC", text[:MAX_CHARS])
     # In a text of capitals, capitals are no codes.
-    clean = _NOISE.sub(" ", whole.lower() if whole.isupper() else whole)
+    clean = _NOISE.sub(" ", _drop_cited(whole.lower() if whole.isupper() else whole))
     letters = [each for each in clean if each.isalpha()]
     if len(letters) < MIN_LETTERS:
         return HOME_LANGUAGE
@@ -100,12 +101,18 @@ def find_language(text: str) -> str:
     return best if is_clear and _has_evidence(best, clean) else HOME_LANGUAGE
 
 
+def _drop_cited(text: str) -> str:
+    """Return a text without what it cites between quotation marks, such as the message of a page, if enough
+    is left.
+    """
+    rest = _CITED.sub(" ", text)
+    return rest if sum(each.isalpha() for each in rest) >= MIN_LETTERS * 4 else text
+
+
 def _find_script(letters: list[str]) -> str | None:
     """Return the language of a script that only it uses, if it has a third of the letters."""
     found = Counter(unicodedata.name(each, "").split(" ")[0] for each in letters)
-    script, count = max(
-        ((each, found[each]) for each in _SCRIPTS), key=lambda pair: pair[1], default=("", 0)
-    )
+    script, count = max(((each, found[each]) for each in _SCRIPTS), key=lambda pair: pair[1], default=("", 0))
     kana = found["HIRAGANA"] + found["KATAKANA"] + found["KATAKANA-HIRAGANA"]
     if kana and kana + found["CJK"] > len(letters) / 3:
         return "ja"

@@ -34,9 +34,7 @@ _MONTH: Final = (
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|janv|févr?|fév|mars|avr|juin|juil|août|déc|"
     r"ene|abr|ago|dic|gen|mag|giu|lug|set|ott|mrt|mei|fev|out|sty|lut|kwi|maj|cze|lip|sie|wrz|paź|lis|gru)[^\W\d_]*\.?"
 )
-_CURRENCY: Final = (
-    r"(?:[€$£¥]|eur(?:os?)?|usd|gbp|chf|jpy|pln|zł|złotych|dollars?|pounds?|quid|bucks|euros?|cents?|kr|円|ドル)"
-)
+_CURRENCY: Final = r"(?:[€$£¥]|eur(?:os?)?|usd|gbp|chf|jpy|pln|zł|złotych|dollars?|pounds?|quid|bucks|euros?|cents?|kr|円|ドル)"
 _DOMAIN: Final = r"(?:https?://|www\.)\S+|\S+@\S+"
 # Everything that has digits and is not an order number, whatever the words around it say.
 _OTHER_NUMBERS: Final = tuple(
@@ -78,6 +76,7 @@ _OTHER_WORDS: Final = re.compile(
     r"card|karte|carte|tarjeta|carta|kaart|cartão|kart\w*|ending|endet|"
     r"postcode|zip|plz|postal|model|modell|modèle|modelo|modello|serial|serie\w*|article|artikel\w*|item|sku|art|size|"
     r"version|firmware|code|gutschein\w*|voucher|coupon|pin|cvv|room|flat|apartment|house|street|po box|iphone|pixel|"
+    r"return|returns|rma|error|errore|fehler\w*|erreur|fout\w*|erro|błąd|job|position|vacancy|application|stelle|"
     r"return label|label|locker|packstation|case no|transaction|charge|transaktion\w*)|追跡番号|電話|お問い合わせ番号|問い合わせ番号)"
     r"(?:[\s:.#]+(?:number|numbers|no|nr|num|id|ref|reference|code|is|was|nummer|numéro|número|numero|n°|n|me|us|on|in|at|"
     r"lautet|ist|est|es|è|to|sur|au|under|unter|für|for))*[\s:.#(]*\(?$",
@@ -92,16 +91,23 @@ _FILLER: Final = (
     r"est|es|el|è|il|la|le|die|der|das|mit|with|under|de|der|och|my|meine|the|called|has|ref|reference|は|の|，|:|：|\.|,|#|-|–|\(|\")"
 )
 # An order word, then at most five words of filler, then the number.
-_ORDER_BEFORE: Final = re.compile(rf"{_ORDER}(?:[\s.:：#(\"-]*\b{_FILLER}|[\s.:：#(,\"°º-]|は|の|番号)*$", re.IGNORECASE)
+_ORDER_BEFORE: Final = re.compile(
+    rf"{_ORDER}(?:[\s.:：#(\"-]*\b{_FILLER}|[\s.:：#(,\"°º-]|は|の|番号)*$", re.IGNORECASE
+)
+# "Reference" names many things, so a short number below it is none.
+_REFERENCE_BEFORE: Final = re.compile(r"\b(?:ref|reference)\W*(?:number|no|nr)?\W*$", re.IGNORECASE)
 _NUMBER_BEFORE: Final = re.compile(
-    r"(?:^|[\s(])(?:number|no|nr|nummer|numéro|número|numero|n[°º]|番号)(?:\s+(?:is|ist|est|es|è|was))?[\s.:：#]*$", re.IGNORECASE
+    r"(?:^|[\s(])(?:number|no|nr|nummer|numéro|número|numero|n[°º]|番号)(?:\s+(?:is|ist|est|es|è|was))?[\s.:：#]*$",
+    re.IGNORECASE,
 )
 _ORDER_AFTER: Final = re.compile(
     r"^\W{0,3}(?:is|was|ist|est|es|è|as|for)?\s*(?:my|the|your|our|meine|die|ma|mi|il|mijn|o|moje)?\s*"
     rf"(?:{_ORDER}\b|(?:is )?the (?:order )?number)",
     re.IGNORECASE,
 )
-_LIST_GAP: Final = re.compile(r"\s*(?:,|;|/|&|\+|and|und|et|y|e|en|i|or|oder|plus|と|、)+\s*(?:and\s|und\s)?#?\s*", re.IGNORECASE)
+_LIST_GAP: Final = re.compile(
+    r"\s*(?:,|;|/|&|\+|and|und|et|y|e|en|i|or|oder|plus|と|、)+\s*(?:and\s|und\s)?#?\s*", re.IGNORECASE
+)
 _NUMBER: Final = re.compile(
     r"(?<![\w.,:/@+£$€-])(?:#\s?)?(?:[A-Za-z]{1,5}-?)?\d[\dA-Za-z]*(?:-[\dA-Za-z]+)*(?![\w@°]|[.,:/]\d|\s?%)",
     re.ASCII,
@@ -150,7 +156,9 @@ def _find_all(text: str, min_bare_digits: int = MIN_BARE_DIGITS) -> list[OrderCa
         continues = last_named_end >= 0 and bool(_LIST_GAP.fullmatch(folded[last_named_end : match.start()]))
         is_named = continues or _is_named(number, before, after)
         is_other = any(start < match.end() and match.start() < end for start, end in others)
-        if is_other or not _is_plausible(number, before, after, is_named=is_named, min_bare_digits=min_bare_digits):
+        if is_other or not _is_plausible(
+            number, before, after, is_named=is_named, min_bare_digits=min_bare_digits
+        ):
             continue
         found.append(OrderCandidate(number, is_named))
         last_named_end = match.end() if is_named else -1
@@ -177,6 +185,8 @@ def _is_plausible(number: str, before: str, after: str, *, is_named: bool, min_b
     has_sign = number.startswith("#")
     if re.fullmatch(r"\d{4}", number.lstrip("# ")) and int(number.lstrip("# ")) in YEARS:
         return has_sign or bool(_NUMBER_BEFORE.search(before))
+    if is_named and _REFERENCE_BEFORE.search(before) and digits < MIN_BARE_DIGITS:
+        return False
     if is_named:
         return not (digits < MIN_BARE_DIGITS - 1 and _UNIT_AFTER.match(after))
     return digits >= min_bare_digits and _is_plausible_bare(number, digits, after)

@@ -13,7 +13,7 @@ from typing import Final
 
 from richpanel.domain.human_requests import asks_for_person
 from richpanel.domain.language import HOME_LANGUAGE, find_language
-from richpanel.domain.mail.automatic import AutomaticKind, find_automatic_kind
+from richpanel.domain.mail.automatic import AutomaticKind, find_automatic_kind, refuses_auto_reply
 from richpanel.domain.mail.message import MailMessage
 from richpanel.domain.mail.quoted_text import remove_quoted_text
 from richpanel.domain.mail.signatures import remove_signature
@@ -26,6 +26,13 @@ _REPLIED: Final = re.compile(
     re.IGNORECASE,
 )
 
+_FORM_FIELD: Final = re.compile(r"[^\W\d][\w ./()-]{1,30}[:：][^\n]*\n")
+_FORM_MESSAGE: Final = re.compile(
+    r"^\s*(?:your |ihre |votre |su |tu |il tuo |je |uw )?(?:message|comments?|enquiry|inquiry|question|description|"
+    r"details|nachricht|anfrage|mitteilung|commentaire|mensaje|consulta|messaggio|richiesta|bericht|vraag|mensagem|"
+    r"wiadomość|treść|お問い合わせ内容|内容|本文)\s*[:：][ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
 # The subject helps to recognise the language of a shorter text.
 MIN_WORDS: Final = 4
 
@@ -39,6 +46,8 @@ class Reading:
     language: str = HOME_LANGUAGE
     automatic: AutomaticKind | None = None
     order_candidates: tuple[OrderCandidate, ...] = ()
+    # The sender's system asks for no automatic response.
+    refuses_auto_reply: bool = False
 
     @property
     def content(self) -> str:
@@ -58,7 +67,7 @@ class Reading:
 
 def read_message(message: MailMessage) -> Reading:
     """Read a message: mail, or a text and a subject without headers."""
-    text = remove_signature(remove_quoted_text(message.body), message.sender_name)
+    text = remove_signature(remove_quoted_text(_take_form_message(message.body)), message.sender_name)
     automatic = find_automatic_kind(message, text)
     subject = "" if _REPLIED.match(message.subject) else message.subject.strip()
     return Reading(
@@ -67,7 +76,17 @@ def read_message(message: MailMessage) -> Reading:
         language=find_language(text if len(text.split()) >= MIN_WORDS else f"{subject} {text}"),
         automatic=automatic,
         order_candidates=() if automatic else find_order_candidates(text, subject),
+        refuses_auto_reply=refuses_auto_reply(message),
     )
+
+
+def _take_form_message(body: str) -> str:
+    """Return the message of a contact form that was sent with its fields (`Name: …`, `Message: …`), or the
+    whole body.
+    """
+    field = _FORM_FIELD.match(body.lstrip())
+    message = _FORM_MESSAGE.search(body) if field else None
+    return body[message.end() :] if message else body
 
 
 def read_text(text: str, subject: str = "") -> Reading:

@@ -43,6 +43,12 @@ def find_risk_words(text: str) -> frozenset[Risk]:
     return frozenset(risk for each in sentences for risk in _find_in_sentence(each))
 
 
+def has_harmless_sentence(text: str) -> bool:
+    """Return whether a sentence asks whether something is safe, or says that a fear is over."""
+    folded = (normalise_text(each).replace("’", "'") for each in split_sentences(" ".join(text.split())))
+    return any(_load_words(HARMLESS).search(each) for each in folded)
+
+
 def _find_in_sentence(sentence: str) -> frozenset[Risk]:
     """Return the risks that one sentence names."""
     folded = normalise_text(sentence).replace("’", "'")

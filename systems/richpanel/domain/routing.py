@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.ai import UNKNOWN, Classification
 from richpanel.domain.intents import Intent, OtherLabel
 from richpanel.domain.reading import Reading
-from richpanel.domain.risks import Risk, find_risk_words
+from richpanel.domain.risks import Risk, find_risk_words, has_harmless_sentence
 
 # Below the first a message goes to triage; from the second on automation may answer it.
 MIN_ROUTE_CONFIDENCE: Final = 0.5
@@ -18,6 +18,8 @@ MIN_AUTOMATE_CONFIDENCE: Final = 0.6
 # Risks need less confidence: a false alarm costs a look, a missed risk costs money.
 MIN_RISK_CONFIDENCE: Final = 0.25
 MIN_RISKS_CONFIDENCE: Final = 0.3
+# A message that asks whether something is safe uses the words of risks.
+MIN_RISK_CONFIDENCE_OF_HARMLESS: Final = 0.7
 
 
 class Team(StrEnum):
@@ -71,6 +73,7 @@ RISK_INTENTS: Final[Mapping[str, Risk]] = {
     OtherLabel.safety_report: Risk.safety,
     OtherLabel.legal_threat: Risk.legal_threat,
 }
+
 
 @dataclass(frozen=True)
 class Routing:
@@ -137,7 +140,9 @@ def find_risks(text: str, classification: Classification) -> frozenset[Risk]:
     """
     ranked = ((classification.label, classification.confidence), *classification.alternatives)
     risks = {RISK_INTENTS[label]: confidence for label, confidence in ranked if label in RISK_INTENTS}
-    by_label = {risk for risk, confidence in risks.items() if confidence >= MIN_RISK_CONFIDENCE}
-    if not by_label and sum(risks.values()) >= MIN_RISKS_CONFIDENCE:
+    is_harmless = has_harmless_sentence(text)
+    min_confidence = MIN_RISK_CONFIDENCE_OF_HARMLESS if is_harmless else MIN_RISK_CONFIDENCE
+    by_label = {risk for risk, confidence in risks.items() if confidence >= min_confidence}
+    if not by_label and not is_harmless and sum(risks.values()) >= MIN_RISKS_CONFIDENCE:
         by_label = {max(risks, key=lambda risk: risks[risk])}
     return find_risk_words(text) | by_label

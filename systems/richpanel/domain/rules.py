@@ -262,6 +262,8 @@ def _find_block_reason(facts: Facts, routing: Routing) -> str | None:
         return "a person has taken this conversation over"
     if facts.message.automatic:
         return f"automatic mail ({facts.message.automatic}) is never answered"
+    if facts.message.refuses_auto_reply:
+        return "the sender's system asks for no automatic response"
     if not facts.message.is_home_language:
         return f"only people answer messages in {facts.message.language}"
     if facts.message.asks_for_person or facts.classification.label in HUMAN_INTENTS:

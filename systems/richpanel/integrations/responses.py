@@ -114,7 +114,11 @@ def _parse_headers(value: object) -> dict[str, str]:
     """Return the headers of a mail that have a text as their value, with lower-case names."""
     if not isinstance(value, Mapping):
         return {}
-    pairs = [(name.lower(), clean_text(text, MAX_HEADER_CHARS)) for name, text in value.items() if isinstance(name, str)]
+    pairs = [
+        (name.lower(), clean_text(text, MAX_HEADER_CHARS))
+        for name, text in value.items()
+        if isinstance(name, str)
+    ]
     return {name: text for name, text in pairs[:MAX_HEADERS] if text}
 
 

@@ -23,7 +23,9 @@ class AutomaticKind(StrEnum):
     list = "list"
 
 
-_DAEMON: Final = re.compile(r"mailer-?daemon|postmaster@|mail delivery (?:sub)?system|\bbounces?[@+-]", re.IGNORECASE)
+_DAEMON: Final = re.compile(
+    r"mailer-?daemon|postmaster@|mail delivery (?:sub)?system|\bbounces?[@+-]", re.IGNORECASE
+)
 _BOUNCE_SUBJECT: Final = re.compile(
     r"undeliver(?:ed|able)|delivery (?:status notification|failure|has failed|incomplete)|mail delivery failed|"
     r"returned mail|failure notice|message (?:delivery|could not be delivered)|unzustellbar|nicht zugestellt|"
@@ -151,7 +153,10 @@ def _has_reply_headers(mail: MailMessage) -> bool:
         return True
     if headers.get("precedence", "").lower() in ("auto_reply", "auto-reply"):
         return True
-    if mail.content_type == "multipart/report":
-        return True
-    suppressed = headers.get("x-auto-response-suppress", "").lower()
-    return "x-ms-exchange-inbox-rules-loop" in headers or suppressed in ("all", "dr, oof, autoreply")
+    return mail.content_type == "multipart/report" or "x-ms-exchange-inbox-rules-loop" in headers
+
+
+def refuses_auto_reply(mail: MailMessage) -> bool:
+    """Return whether the sender's system asks for no automatic response (`X-Auto-Response-Suppress`)."""
+    refused = mail.headers.get("x-auto-response-suppress", "").lower()
+    return any(each.strip() in ("all", "autoreply") for each in refused.split(","))

@@ -10,6 +10,8 @@ import re
 from typing import Final
 
 _DELIMITER: Final = re.compile(r"\s*(?:--|—|––|__)\s*")
+# A rule of dashes or stars, as above signatures in Japan.
+_RULE: Final = re.compile(r"\s*[-=_*─━～~☆★・+]{5,}\s*")
 # Lines that clients add.
 _CLIENT_LINE: Final = re.compile(
     r"\s*(?:sent (?:from|via|with|using|by) .{2,60}|get outlook for \w+.*|von mein(?:em|er) .{2,40}gesendet.*|"
@@ -65,7 +67,9 @@ _CONTACT: Final = re.compile(
     r" \| |\b\d{4,5} [A-ZÄÖÜ]",
     re.IGNORECASE,
 )
-_NAME_WORD: Final = re.compile(r"(?:[^\W\d_a-zà-ÿ][^\W\d_]*(?:['’.-][^\W\d_]*)*\.?|(?:von|van|de|da|di|der|den|la|le|&))")
+_NAME_WORD: Final = re.compile(
+    r"(?:[^\W\d_a-zà-ÿ][^\W\d_]*(?:['’.-][^\W\d_]*)*\.?|(?:von|van|de|da|di|der|den|la|le|&))"
+)
 _SENTENCE_END: Final = re.compile(r"[.?!。？！]['\")»“]?\s*$")
 MIN_SENTENCE_WORDS: Final = 4
 MAX_SIGNATURE_LINES: Final = 12
@@ -86,7 +90,10 @@ def remove_signature(text: str, sender_name: str = "") -> str:
 def _cut_marked(lines: list[str]) -> list[str]:
     """Cut at the signature delimiter, and leave out lines that the client added."""
     for place, line in enumerate(lines):
-        if _DELIMITER.fullmatch(line) and any(each.strip() for each in lines[:place]):
+        if not any(each.strip() for each in lines[:place]):
+            continue
+        is_rule = _RULE.fullmatch(line) and not any(map(_is_sentence, lines[place + 1 :]))
+        if is_rule or _DELIMITER.fullmatch(line):
             lines = lines[:place]
             break
     return [line for line in lines if not _CLIENT_LINE.fullmatch(line)]
@@ -133,7 +140,7 @@ def _is_sentence(line: str) -> bool:
         return False
     if _SENTENCE_END.search(line) and len(words) >= MIN_SENTENCE_WORDS:
         return True
-    return len(words) > 9 or (bool(line[:1].islower()) and len(words) > 3)
+    return len(words) > 9 or (bool(line[:1].islower()) and len(words) > 5)
 
 
 def _cut_name(lines: list[str], sender_name: str) -> list[str]:
