@@ -3,9 +3,9 @@
     python -m benchmarks.richpanel.mail_reading [FOLDER] [--list] [--only REGEX]
 
 FOLDER has messages (`.eml`, or `.json` with subject and text) and `labels.jsonl`, one object per line: file,
-own_text, language, automatic, intent (null: out of scope), safety, order_numbers, may_reply, certain. Without it
-the cases in `benchmarks/richpanel/cases/in_view` are measured. Only totals are printed; `--list` prints each
-difference.
+own_text, language, automatic, intent (null: out of scope), safety, order_numbers, may_reply, certain. Without
+FOLDER, the cases in `benchmarks/richpanel/cases/in_view` are measured. Only totals are printed; `--list` prints
+each difference.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ def list_differences(cases: list[Case], only: str) -> Iterator[str]:
                 wanted = {
                     key: case.label[key] for key in ("language", "automatic", "intent", "order_numbers")
                 }
-                yield f"{case.file} {name}: {result}\n  wanted {wanted} {_normalise(case.label['own_text'])!r}\n  found {case.found}"
+                own = _normalise(case.label["own_text"])
+                yield f"{case.file} {name}: {result}\n  wanted {wanted} {own!r}\n  found {case.found}"
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 """Customer intents, examples of each, and the classifier trained on them.
 
-The examples are in `intent_examples/`, one file per label, one text per line. Three labels are no intents: what
-no shop can answer, danger to people, and legal threats. The weights trained from the examples are in
-`intent_model.safetensors`, so that a worker starts without training; `api/intent_accuracy.py` trains them again.
-docs/systems/richpanel/intents.md reports the accuracy on unseen texts.
+The examples are in `intent_examples/`, one file per label, one text per line. Three labels are no intents:
+what no shop can answer, danger to people, and legal threats. The weights trained from the examples are in
+`intent_model.safetensors`, so that a worker starts without training; `api/intent_accuracy.py` trains them
+again. docs/systems/richpanel/intents.md reports the accuracy on unseen texts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ EXAMPLES_NOTE: Final = "examples_sha256"
 NUMBER: Final = re.compile(r"#?\b[\w-]*\d[\w-]*")
 # A greeting says nothing about the intent of the sentences below it.
 GREETING: Final = re.compile(
-    r"(?:hello|hi|hiya|hey|dear|good (?:morning|afternoon|evening|day)|to whom it may concern)\b[^.?!]{0,40}[,.!:]*",
+    r"(?:hello|hi|hiya|hey|dear|good (?:morning|afternoon|evening|day)|"
+    r"to whom it may concern)\b[^.?!]{0,40}[,.!:]*",
     re.IGNORECASE,
 )
 MAX_SENTENCES: Final = 8

@@ -31,10 +31,15 @@ class OrderCandidate:
 
 
 _MONTH: Final = (
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|janv|févr?|fév|mars|avr|juin|juil|août|déc|"
-    r"ene|abr|ago|dic|gen|mag|giu|lug|set|ott|mrt|mei|fev|out|sty|lut|kwi|maj|cze|lip|sie|wrz|paź|lis|gru)[^\W\d_]*\.?"
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|janv|févr?|fév|mars|avr|juin|"
+    r"juil|août|déc|"
+    r"ene|abr|ago|dic|gen|mag|giu|lug|set|ott|mrt|mei|fev|out|sty|lut|kwi|maj|cze|lip|sie|wrz|paź|lis|"
+    r"gru)[^\W\d_]*\.?"
 )
-_CURRENCY: Final = r"(?:[€$£¥]|eur(?:os?)?|usd|gbp|chf|jpy|pln|zł|złotych|dollars?|pounds?|quid|bucks|euros?|cents?|kr|円|ドル)"
+_CURRENCY: Final = (
+    r"(?:[€$£¥]|eur(?:os?)?|usd|gbp|chf|jpy|pln|zł|złotych|dollars?|pounds?|quid|bucks|euros?|cents?|kr|"
+    r"円|ドル)"
+)
 _DOMAIN: Final = r"(?:https?://|www\.)\S+|\S+@\S+"
 # Everything that has digits and is not an order number, whatever the words around it say.
 _OTHER_NUMBERS: Final = tuple(
@@ -42,7 +47,8 @@ _OTHER_NUMBERS: Final = tuple(
     for pattern in (
         _DOMAIN,
         # dates and times
-        rf"\b(?:the )?\d{{1,2}}(?:st|nd|rd|th|er|º|ª|\.)?(?:\s+(?:of|de|di))?\s?{_MONTH}(?:,?\s+(?:de\s+)?\d{{4}})?(?!\w)",
+        rf"\b(?:the )?\d{{1,2}}(?:st|nd|rd|th|er|º|ª|\.)?(?:\s+(?:of|de|"
+        rf"di))?\s?{_MONTH}(?:,?\s+(?:de\s+)?\d{{4}})?(?!\w)",
         rf"\b{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s\d{{4}})?(?![\w-])",
         rf"\b{_MONTH}\s(?:19|20)\d\d\b",
         r"(?<![\d-])\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?![\d-])",
@@ -50,45 +56,63 @@ _OTHER_NUMBERS: Final = tuple(
         r"(?<!\d)\d{1,2}/\d{1,2}(?!\d)|\b\d{1,2}\.\d{1,2}\.(?!\d)",
         r"\d{1,4}\s?[年月日時分]|\d+\s?(?:個|本|枚|点|回|週間|ヶ月|か月)",
         r"\b\d{1,2}[:h.]\d{2}(?:[:.]\d{2})?\s?(?:am|pm|uhr|h|hrs)?\b|\b\d{1,2}\s?(?:am|pm|uhr|o'clock)\b",
-        r"\b(?:in|since|until|from|of|by|seit|depuis|desde|dal|sinds|od|em|en|im|summer|winter|spring|autumn)\s(?:19|20)\d\d\b(?!-)",
+        r"\b(?:in|since|until|from|of|by|seit|depuis|desde|dal|sinds|od|em|en|im|summer|winter|spring|"
+        r"autumn)\s(?:19|20)\d\d\b(?!-)",
         # money and shares
         rf"{_CURRENCY}\s?\d[\d.,' ]*\d|{_CURRENCY}\s?\d|\b\d[\d.,']*\s?{_CURRENCY}(?!\w)|\d[\d.,]*,-",
-        r"(?<![\w-])\d{1,3}(?:[.,]\d{3})*[.,]\d{2}(?![\d-])|(?<![\w-])\d{1,3}(?:[.,']\d{3})+(?![\d-])|\d+[.,]?\d*\s?%",
+        r"(?<![\w-])\d{1,3}(?:[.,]\d{3})*[.,]\d{2}(?![\d-])|(?<![\w-])\d{1,3}(?:[.,']\d{3})+(?![\d-])|"
+        r"\d+[.,]?\d*\s?%",
         # phone numbers
         r"\+\d[\d ()/.-]{6,}\d|\(\d{2,5}\)[ -]?\d[\d -]{4,}\d|(?<![\w#-])0\d{1,4}[ /-]\d[\d /-]{3,}\d",
-        r"(?<![\w#-])(?:1-)?\d{3}-\d{3}-\d{4}(?![\w-])|(?<![\w#-])0\d(?: \d\d){4}\b|(?<![\w#-])\d{3} \d{3} \d{3}(?![\w-])",
+        r"(?<![\w#-])(?:1-)?\d{3}-\d{3}-\d{4}(?![\w-])|(?<![\w#-])0\d(?: \d\d){4}\b|"
+        r"(?<![\w#-])\d{3} \d{3} \d{3}(?![\w-])",
         # parcels: UPS, UPU, and long runs of digits with letters or blanks
-        r"\b1Z[0-9A-Z]{16}\b|\b[A-Z]{2}\s?\d{3}\s?\d{3}\s?\d{3}\s?[A-Z]{2}\b|\b[0-9]{0,2}[A-Z]{2,6}\d{10,}[A-Z]{0,2}\b",
+        r"\b1Z[0-9A-Z]{16}\b|\b[A-Z]{2}\s?\d{3}\s?\d{3}\s?\d{3}\s?[A-Z]{2}\b|"
+        r"\b[0-9]{0,2}[A-Z]{2,6}\d{10,}[A-Z]{0,2}\b",
         r"\b\d{1,2}[A-Z]{1,2}(?: \d{3,5})+(?: \d)?\b|(?<!\d)(?:\d{4} ){2,5}\d{1,4}(?!\d)",
         # accounts, post codes, versions
-        r"\b[A-Z]{2}\d{2}(?: ?[0-9A-Z]{4}){3,7}\b|\b[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}\b|\b\d{2}-\d{3} (?=[A-ZŁŚŻ])|"
+        r"\b[A-Z]{2}\d{2}(?: ?[0-9A-Z]{4}){3,7}\b|\b[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}\b|"
+        r"\b\d{2}-\d{3} (?=[A-ZŁŚŻ])|"
         r"\bv?\d+\.\d+\.\d+\b|\b\d{4} [A-Z]{2}\b",
     )
 )
 # Words directly before a number that say what else it is.
 _OTHER_WORDS: Final = re.compile(
-    r"(?:\b(?:tracking|track|parcel|package|shipment|consignment|waybill|awb|ups|dhl|fedex|usps|dpd|gls|hermes|sendung\w*|"
+    r"(?:\b(?:tracking|track|parcel|package|shipment|consignment|waybill|awb|ups|dhl|fedex|usps|dpd|gls|"
+    r"hermes|sendung\w*|"
     r"paket\w*|colis|suivi|seguimiento|envío|spedizione|tracciamento|pakket\w*|rastreio|paczk\w*|przesyłk\w*|"
     r"case|dispute|claim|ticket|dossier|vorgang\w*|fall|aktenzeichen|réclamation|incident|issue|request|"
-    r"invoice|inv|rechnung\w*|facture|factura|fattura|factuur|fatura|faktur\w*|quote|quotation|angebot\w*|devis|po|"
-    r"customer|kunden\w*|client|cliente|klant\w*|klient\w*|member\w*|account|konto\w*|compte|cuenta|conto|conta|iban|vat|tax|ust|"
-    r"phone|tel|telephone|call|ring|mobile|fax|telefon\w*|téléphone|teléfono|telefono|telefoon|handy|text|whatsapp|"
+    r"invoice|inv|rechnung\w*|facture|factura|fattura|factuur|fatura|faktur\w*|quote|quotation|angebot\w*|"
+    r"devis|po|"
+    r"customer|kunden\w*|client|cliente|klant\w*|klient\w*|member\w*|account|konto\w*|compte|cuenta|conto|"
+    r"conta|iban|vat|tax|ust|"
+    r"phone|tel|telephone|call|ring|mobile|fax|telefon\w*|téléphone|teléfono|telefono|telefoon|handy|text|"
+    r"whatsapp|"
     r"card|karte|carte|tarjeta|carta|kaart|cartão|kart\w*|ending|endet|"
-    r"postcode|zip|plz|postal|model|modell|modèle|modelo|modello|serial|serie\w*|article|artikel\w*|item|sku|art|size|"
-    r"version|firmware|code|gutschein\w*|voucher|coupon|pin|cvv|room|flat|apartment|house|street|po box|iphone|pixel|"
-    r"return|returns|rma|error|errore|fehler\w*|erreur|fout\w*|erro|błąd|job|position|vacancy|application|stelle|"
-    r"return label|label|locker|packstation|case no|transaction|charge|transaktion\w*)|追跡番号|電話|お問い合わせ番号|問い合わせ番号)"
-    r"(?:[\s:.#]+(?:number|numbers|no|nr|num|id|ref|reference|code|is|was|nummer|numéro|número|numero|n°|n|me|us|on|in|at|"
+    r"postcode|zip|plz|postal|model|modell|modèle|modelo|modello|serial|serie\w*|article|artikel\w*|item|"
+    r"sku|art|size|"
+    r"version|firmware|code|gutschein\w*|voucher|coupon|pin|cvv|room|flat|apartment|house|street|po box|"
+    r"iphone|pixel|"
+    r"return|returns|rma|error|errore|fehler\w*|erreur|fout\w*|erro|błąd|job|position|vacancy|application|"
+    r"stelle|"
+    r"return label|label|locker|packstation|case no|transaction|charge|transaktion\w*)|"
+    r"追跡番号|電話|お問い合わせ番号|問い合わせ番号)"
+    r"(?:[\s:.#]+(?:number|numbers|no|nr|num|id|ref|reference|code|is|was|nummer|numéro|número|numero|n°|"
+    r"n|me|us|on|in|at|"
     r"lautet|ist|est|es|è|to|sur|au|under|unter|für|for))*[\s:.#(]*\(?$",
     re.IGNORECASE,
 )
 _ORDER: Final = (
-    r"(?:orders?|ordr|purchases?|reference|ref|bestell\w*|auftr[aä]g\w*|commandes?|cde|pedidos?|compras?|encomendas?|"
-    r"ordin[ei]|ordine|acquisto|bestelling\w*|bestelnummer|ordernummer|order-?nr|zamówieni\w*|zam\.|注文(?:番号)?|オーダー(?:番号)?|beställning\w*)"
+    r"(?:orders?|ordr|purchases?|reference|ref|bestell\w*|auftr[aä]g\w*|commandes?|cde|pedidos?|compras?|"
+    r"encomendas?|"
+    r"ordin[ei]|ordine|acquisto|bestelling\w*|bestelnummer|ordernummer|order-?nr|zamówieni\w*|zam\.|"
+    r"注文(?:番号)?|オーダー(?:番号)?|beställning\w*)"
 )
 _FILLER: Final = (
-    r"(?:number|numbers|numb|num|no|nr|id|code|is|was|are|it'?s|ist|lautet|war|nummer|nummern|numéro|número|numer\w*|numero|n[°ºo]?|"
-    r"est|es|el|è|il|la|le|die|der|das|mit|with|under|de|der|och|my|meine|the|called|has|ref|reference|は|の|，|:|：|\.|,|#|-|–|\(|\")"
+    r"(?:number|numbers|numb|num|no|nr|id|code|is|was|are|it'?s|ist|lautet|war|nummer|nummern|numéro|"
+    r"número|numer\w*|numero|n[°ºo]?|"
+    r"est|es|el|è|il|la|le|die|der|das|mit|with|under|de|der|och|my|meine|the|called|has|ref|reference|は|"
+    r"の|，|:|：|\.|,|#|-|–|\(|\")"
 )
 # An order word, then at most five words of filler, then the number.
 _ORDER_BEFORE: Final = re.compile(
@@ -97,7 +121,8 @@ _ORDER_BEFORE: Final = re.compile(
 # "Reference" names many things, so a short number below it is none.
 _REFERENCE_BEFORE: Final = re.compile(r"\b(?:ref|reference)\W*(?:number|no|nr)?\W*$", re.IGNORECASE)
 _NUMBER_BEFORE: Final = re.compile(
-    r"(?:^|[\s(])(?:number|no|nr|nummer|numéro|número|numero|n[°º]|番号)(?:\s+(?:is|ist|est|es|è|was))?[\s.:：#]*$",
+    r"(?:^|[\s(])(?:number|no|nr|nummer|numéro|número|numero|n[°º]|番号)(?:\s+(?:is|ist|est|es|è|"
+    r"was))?[\s.:：#]*$",
     re.IGNORECASE,
 )
 _ORDER_AFTER: Final = re.compile(
@@ -114,8 +139,10 @@ _NUMBER: Final = re.compile(
 )
 _SHAPE: Final = re.compile(r"#?\s?(?:[A-Za-z]{1,5}-?)?\d+(?:-\d+)*(?:-?[A-Za-z]{1,3})?")
 _UNIT_AFTER: Final = re.compile(
-    r"^\s?(?:mm|cm|km|m|kg|g|ml|l|w|v|mah|gb|tb|inch(?:es)?|in|days?|hours?|weeks?|months?|years?|minutes?|times|pieces|pcs|tage?n?|"
-    r"stunden|wochen|jahre|jours|heures|semaines|ans|días|horas|semanas|años|giorni|ore|anni|dagen|weken|jaar|dias|"
+    r"^\s?(?:mm|cm|km|m|kg|g|ml|l|w|v|mah|gb|tb|inch(?:es)?|in|days?|hours?|weeks?|months?|years?|"
+    r"minutes?|times|pieces|pcs|tage?n?|"
+    r"stunden|wochen|jahre|jours|heures|semaines|ans|días|horas|semanas|años|giorni|ore|anni|dagen|weken|"
+    r"jaar|dias|"
     r"anos|dni|lat|followers|shops|people|points|units|stück|mal|x)\b",
     re.IGNORECASE,
 )
@@ -185,6 +212,8 @@ def _is_plausible(number: str, before: str, after: str, *, is_named: bool, min_b
     has_sign = number.startswith("#")
     if re.fullmatch(r"\d{4}", number.lstrip("# ")) and int(number.lstrip("# ")) in YEARS:
         return has_sign or bool(_NUMBER_BEFORE.search(before))
+    if _is_phone(number) and not has_sign and not _ORDER_BEFORE.search(before):
+        return False
     if is_named and _REFERENCE_BEFORE.search(before) and digits < MIN_BARE_DIGITS:
         return False
     if is_named:
@@ -198,8 +227,14 @@ def _is_plausible_bare(number: str, digits: int, after: str) -> bool:
     """
     if number.startswith("0") or digits >= 12 or _UNIT_AFTER.match(after):
         return False
-    is_phone = bool(re.fullmatch(r"\d{10,11}", number.replace("-", "")))
-    return not is_phone and not re.match(r"^,? [A-ZÄÖÜŁŚ][a-zäöüéèłś]{2,}", after)
+    return not re.match(r"^,? [A-ZÄÖÜŁŚ][a-zäöüéèłś]{2,}", after)
+
+
+def _is_phone(number: str) -> bool:
+    """Return whether a number has the length of a phone number. Only a text that calls it an order's decides
+    otherwise.
+    """
+    return bool(re.fullmatch(r"\d{10,11}", number.replace("-", "")))
 
 
 def _is_card(number: str) -> bool:

@@ -21,15 +21,18 @@ from richpanel.domain.order_numbers import OrderCandidate, find_order_candidates
 
 # The subject of a reply or a forwarded message repeats another's. `[Ticket 12]` is a help desk's.
 _REPLIED: Final = re.compile(
-    r"\s*(?:\[[^\]]*\]\s*)?(?:re|aw|antw|antwort|sv|vs|odp|rif|r|ref|res|回复|返信|fw|fwd|wg|tr|rv|i|enc|doorst|pd|vb|vl|転送)"
+    r"\s*(?:\[[^\]]*\]\s*)?(?:re|aw|antw|antwort|sv|vs|odp|rif|r|ref|res|回复|返信|fw|fwd|wg|tr|rv|i|enc|"
+    r"doorst|pd|vb|vl|転送)"
     r"\s?(?:\[\d+\]|\(\d+\))?\s?[:：]",
     re.IGNORECASE,
 )
 
 _FORM_FIELD: Final = re.compile(r"[^\W\d][\w ./()-]{1,30}[:：][^\n]*\n")
 _FORM_MESSAGE: Final = re.compile(
-    r"^\s*(?:your |ihre |votre |su |tu |il tuo |je |uw )?(?:message|comments?|enquiry|inquiry|question|description|"
-    r"details|nachricht|anfrage|mitteilung|commentaire|mensaje|consulta|messaggio|richiesta|bericht|vraag|mensagem|"
+    r"^\s*(?:your |ihre |votre |su |tu |il tuo |je |uw )?(?:message|comments?|enquiry|inquiry|question|"
+    r"description|"
+    r"details|nachricht|anfrage|mitteilung|commentaire|mensaje|consulta|messaggio|richiesta|bericht|vraag|"
+    r"mensagem|"
     r"wiadomość|treść|お問い合わせ内容|内容|本文)\s*[:：][ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )

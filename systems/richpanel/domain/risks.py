@@ -1,8 +1,8 @@
 """Words that mean risk: fraud, a dispute about a payment, danger to people, and legal steps.
 
-They are looked for in the sender's own sentences, in nine languages, whatever the classifier says: a risk that
-is missed costs more than a look. A sentence that only asks whether something is safe, or says that a fear is
-over, is left out. The words are in `risk_words/`, one regular expression per line, for case-folded text.
+They are looked for in the sender's own sentences, in nine languages, whatever the classifier says: a missed
+risk costs more than a look. A sentence that only asks whether something is safe, or says that a fear is over,
+is left out. The words are in `risk_words/`, one regular expression per line, for case-folded text.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def choose_team(
 ) -> Routing:
     """Choose the team of a message.
 
-    Risk comes first: a conversation once at risk (`known_risks`) stays with the risk team. A message in another
-    language, and one that a program sent, go to triage. Otherwise the team with the highest probability over
+    Risk comes first: a conversation once at risk (`known_risks`) stays with the risk team. A message in
+    another language, and one that a program sent, go to triage. Otherwise the team with the highest probability over
     all its intents is chosen; with too little, or out of scope, it is triage.
     """
     new = frozenset() if reading.automatic else find_risks(reading.content, classification)

@@ -56,6 +56,8 @@ class Facts:
     order: Order | None = None
     # What the message says; by default its text is read as one without headers.
     reading: Reading | None = None
+    # The intents whose automated replies have stopped, each with the reason.
+    stopped_intents: Mapping[str, str] = field(default_factory=dict)
     hours: WorkingHours = field(default_factory=WorkingHours)
     settings: RichpanelSettings = field(default_factory=RichpanelSettings)
 
@@ -294,6 +296,8 @@ def _answer_order_status(facts: Facts) -> tuple[tuple[HelpDeskAction, ...], tupl
     times; then hand over to a person.
     """
     order, number = facts.order, facts.named_number
+    if stopped := facts.stopped_intents.get(Intent.order_status):
+        return (), (stopped,)
     if facts.names_several_orders:
         return (), ("it names several orders, so a person answers",)
     if order and is_verified(order, _match_number(facts, order), facts.event.customer_email):

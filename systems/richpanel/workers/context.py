@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -19,7 +20,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from holdfast import Stores
-from holdfast.ai import UNKNOWN, Classification, Classifier
+from holdfast.ai import UNKNOWN as UNKNOWN_INTENT
+from holdfast.ai import Classification, Classifier
 from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.guarantees import fingerprint
 from richpanel.domain.feature_flags import FeatureFlags
@@ -145,8 +147,11 @@ class ContextLoader:
 
     # --- facts ----------------------------------------------------------------------------------------------
 
-    async def load_facts(self, event: ResolvedEvent, flags: FeatureFlags) -> Facts | None:
-        """Return the facts of an event. None if the help desk has the ticket but no longer the message."""
+    async def load_facts(
+        self, event: ResolvedEvent, flags: FeatureFlags, stopped_intents: Mapping[str, str] | None = None
+    ) -> Facts | None:
+        """Return the facts of an event; `stopped_intents` are those whose replies have stopped. None if "
+        "the help desk has the ticket but no longer the message."""
         ticket = responses.parse_ticket(await self._get_ticket(event.message))
         desk_message = event.desk_message or await self._find_message(event.message)
         if desk_message is None:
@@ -157,6 +162,7 @@ class ContextLoader:
             message_key=event.message.message_key,
             classification=await self._classify(reading),
             reading=reading,
+            stopped_intents=stopped_intents or {},
             flags=flags,
             now=self.stores.now(),
             state=await self.load_state(event.message.conversation_id),
@@ -165,11 +171,12 @@ class ContextLoader:
         return await self._add_order(facts)
 
     async def _classify(self, reading: Reading) -> Classification:
-        """Classify a message in a thread of its own, because the model takes some milliseconds. A message that
+        """Classify a message in a thread of its own, because the model takes some milliseconds. A "
+        "message that
         the classifier cannot read is unknown.
         """
         if reading.automatic or not reading.is_home_language:
-            return Classification(UNKNOWN, 0.0)
+            return Classification(UNKNOWN_INTENT, 0.0)
         return await asyncio.to_thread(self.classifier.classify, reading.content)
 
     async def load_state(self, conversation_id: str) -> ConversationState | None:

@@ -113,7 +113,8 @@ def load(file: Path, embedder: Embedder, confidence_min: float, prepare: Prepare
     columns = build_features([""], embedder).shape[1]
     if weights.shape != (columns, len(labels)):
         raise InvalidRequest(
-            f"Invalid classifier {file}: expected weights of {columns} features and {len(labels)} labels, got "
+            f"Invalid classifier {file}: expected weights of {columns} features and {len(labels)} labels, "
+            f"got "
             f"{weights.shape}. Train it again with this embedder."
         )
     return LinearClassifier(labels, weights, embedder, confidence_min, prepare)

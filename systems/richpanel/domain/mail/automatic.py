@@ -27,7 +27,8 @@ _DAEMON: Final = re.compile(
     r"mailer-?daemon|postmaster@|mail delivery (?:sub)?system|\bbounces?[@+-]", re.IGNORECASE
 )
 _BOUNCE_SUBJECT: Final = re.compile(
-    r"undeliver(?:ed|able)|delivery (?:status notification|failure|has failed|incomplete)|mail delivery failed|"
+    r"undeliver(?:ed|able)|delivery (?:status notification|failure|has failed|incomplete)|"
+    r"mail delivery failed|"
     r"returned mail|failure notice|message (?:delivery|could not be delivered)|unzustellbar|nicht zugestellt|"
     r"zustellung (?:fehlgeschlagen|verzögert)|non remis|échec de (?:la )?(?:remise|distribution)|"
     r"no se (?:pudo|ha podido) entregar|correo no entregado|mancata consegna|impossibile recapitare|"
@@ -35,12 +36,15 @@ _BOUNCE_SUBJECT: Final = re.compile(
     re.IGNORECASE,
 )
 _REPLY_SUBJECT: Final = re.compile(
-    r"\s*(?:(?:re|aw|sv|odp|antw)\s?:\s*)?\[?(?:auto(?:matic|matische|mated)?[ -]?(?:reply|response|answer|antwort|re)\b|"
-    r"out of (?:the )?office|ooo\b|away from (?:my|the) (?:office|desk)|abwesen(?:heit|d)|automatische antwort|"
+    r"\s*(?:(?:re|aw|sv|odp|antw)\s?:\s*)?\[?(?:auto(?:matic|matische|mated)?[ -]?(?:reply|response|"
+    r"answer|antwort|re)\b|"
+    r"out of (?:the )?office|ooo\b|away from (?:my|the) (?:office|desk)|abwesen(?:heit|d)|"
+    r"automatische antwort|"
     r"nicht im büro|réponse automatique|absen(?:ce|t)\b.{0,30}|message d'absence|respuesta automática|"
     r"fuera de (?:la )?oficina|ausencia|risposta automatica|fuori (?:sede|ufficio)|assenza|"
     r"automatisch(?:e)? (?:antwoord|beantwoording)|afwezig(?:heid)?|resposta automática|ausente|"
-    r"odpowiedź automatyczna|automatyczna odpowiedź|nieobecność|自動(?:返信|応答)|不在|vacation reply|on (?:vacation|leave|holiday)\b|"
+    r"odpowiedź automatyczna|automatyczna odpowiedź|nieobecność|自動(?:返信|応答)|不在|vacation reply|"
+    r"on (?:vacation|leave|holiday)\b|"
     r"\[?(?:request|ticket|case) (?:received|created))",
     re.IGNORECASE,
 )
@@ -48,10 +52,12 @@ _REPLY_SUBJECT: Final = re.compile(
 _AWAY: Final = re.compile(
     r"\bi(?:'| a)?m (?:currently )?(?:out of (?:the )?office|away|on (?:annual |parental |maternity |sick )?"
     r"(?:leave|vacation|holiday))|"
-    r"\bi am not in the office|ich bin (?:derzeit |zur ?zeit |momentan |aktuell |bis |vom |ab |im |in |leider ).{0,60}"
+    r"\bi am not in the office|ich bin (?:derzeit |zur ?zeit |momentan |aktuell |bis |vom |ab |im |in |"
+    r"leider ).{0,60}"
     r"(?:nicht|abwesend|urlaub|elternzeit|zurück|erreichbar)|"
     r"je suis (?:actuellement )?(?:absente?|en congés?|hors du bureau)|"
-    r"(?:estoy|estaré) (?:fuera|de vacaciones|ausente)|(?:sono|sarò) (?:assente|in ferie|fuori (?:sede|ufficio))|"
+    r"(?:estoy|estaré) (?:fuera|de vacaciones|ausente)|(?:sono|sarò) (?:assente|in ferie|fuori (?:sede|"
+    r"ufficio))|"
     r"ik ben (?:tot|met|van|momenteel|op|afwezig|niet).{0,40}(?:vakantie|afwezig|bereikbaar|kantoor|verlof)|"
     r"(?:estou|estarei) (?:ausente|de férias|fora)|(?:jestem|przebywam) (?:poza|na|nieobecn).{0,30}|"
     r"休暇(?:を|中)|不在に?(?:して|し)|外出して",
@@ -59,22 +65,28 @@ _AWAY: Final = re.compile(
 )
 # … and says what a program would add.
 _AWAY_DETAIL: Final = re.compile(
-    r"\buntil\b|\breturn|urgent|limited access|will (?:reply|respond|get back)|in my absence|\bbis\b|dringend|vertretung|"
+    r"\buntil\b|\breturn|urgent|limited access|will (?:reply|respond|get back)|in my absence|\bbis\b|"
+    r"dringend|vertretung|"
     r"weitergeleitet|rückkehr|jusqu'au|urgence|retour|hasta|urgent|regreso|fino al|urgent|rientro|tot en met|"
     r"terug|dringend|lees mijn|até|regresso|urgência|do dnia|pilnych|wrócę|まで|お急ぎ|お問い合わせいただき",
     re.IGNORECASE,
 )
 _AUTOMATIC_TEXT: Final = re.compile(
-    r"this is an automat(?:ed|ic) (?:reply|response|message|e-?mail)|automatically generated|do not reply to this|"
-    r"dies ist eine automatische|automatisch (?:generiert|erstellt|erzeugt)|ceci est un(?:e)? (?:message|réponse) automatique|"
-    r"généré automatiquement|mensaje automático|respuesta automática|messaggio automatico|risposta automatica|"
-    r"automatisch (?:bericht|gegenereerd|antwoord)|mensagem automática|wiadomość (?:została )?wygenerowana automatycznie|"
+    r"this is an automat(?:ed|ic) (?:reply|response|message|e-?mail)|automatically generated|"
+    r"do not reply to this|"
+    r"dies ist eine automatische|automatisch (?:generiert|erstellt|erzeugt)|ceci est un(?:e)? (?:message|"
+    r"réponse) automatique|"
+    r"généré automatiquement|mensaje automático|respuesta automática|messaggio automatico|"
+    r"risposta automatica|"
+    r"automatisch (?:bericht|gegenereerd|antwoord)|mensagem automática|"
+    r"wiadomość (?:została )?wygenerowana automatycznie|"
     r"自動(?:送信|返信|配信)",
     re.IGNORECASE,
 )
 _LIST_HEADERS: Final = ("list-post", "mailing-list", "list-archive", "x-mailman-version", "x-google-group-id")
 _CAMPAIGN_HEADERS: Final = (
-    "list-unsubscribe", "x-campaign-id", "x-campaign", "x-campaignid", "x-mailchimp-id", "x-mc-user", "x-mailgun-tag",
+    "list-unsubscribe", "x-campaign-id", "x-campaign", "x-campaignid", "x-mailchimp-id", "x-mc-user",
+    "x-mailgun-tag",
     "x-csa-complaints", "feedback-id", "x-sfmc-stack", "x-newsletter",
 )  # fmt: skip
 _REPLY_HEADERS: Final = ("x-autoreply", "x-autorespond", "x-autoresponder", "x-auto-reply", "x-vacation")

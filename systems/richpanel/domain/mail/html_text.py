@@ -15,7 +15,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 HISTORY_LINE: Final = "-----Original Message-----"
 _INVISIBLE: Final = "script, style, head, title, template, noscript, object, svg"
 _SIGNATURES: Final = (
-    ".gmail_signature, .gmail_signature_prefix, .moz-signature, #Signature, #signature, #ms-outlook-mobile-signature, "
+    ".gmail_signature, .gmail_signature_prefix, .moz-signature, #Signature, #signature, "
+    "#ms-outlook-mobile-signature, "
     ".protonmail_signature_block, .tutanota_signature, #AppleMailSignature, .mail_signature"
 )
 # Containers that hold only history, and elements after which only history follows.

@@ -17,16 +17,21 @@ _SEPARATOR: Final = re.compile(
     r"\s*(?:[-_=*]{2,}\s*[^\W\d_][^\n]{3,80}?\s*[-_=*]{2,}|_{20,}|-{30,}|##-.*-##)\s*", re.IGNORECASE
 )
 _FORWARDED: Final = re.compile(
-    r"\s*(?:begin forwarded message|anfang der weitergeleiteten (?:nachricht|e-mail)|début du (?:message|e-mail) "
-    r"(?:réexpédié|transféré)|inicio del mensaje reenviado|inizio messaggio inoltrato|begin doorgestuurd bericht|"
+    r"\s*(?:begin forwarded message|anfang der weitergeleiteten (?:nachricht|e-mail)|début du (?:message|"
+    r"e-mail) "
+    r"(?:réexpédié|transféré)|inicio del mensaje reenviado|inizio messaggio inoltrato|"
+    r"begin doorgestuurd bericht|"
     r"início da mensagem (?:re)?encaminhada|początek przekazywanej wiadomości|転送されたメッセージ|"
     r"forwarded message|weitergeleitete nachricht|message transféré|mensaje reenviado|messaggio inoltrato|"
-    r"doorgestuurd bericht|mensagem (?:re)?encaminhada|(?:please )?(?:type|write) your reply above this line)\s*[:：]?\s*",
+    r"doorgestuurd bericht|mensagem (?:re)?encaminhada|(?:please )?(?:type|"
+    r"write) your reply above this line)\s*[:：]?\s*",
     re.IGNORECASE,
 )
 _LABELS: Final = (
-    "from|sent|date|to|cc|subject|reply-to|von|gesendet|datum|an|betreff|de|envoyé|date|à|objet|enviado(?: el)?|"
-    "fecha|para|asunto|da|inviato|data|a|oggetto|van|verzonden|aan|onderwerp|enviada(?: em)?|assunto|od|wysłano|"
+    "from|sent|date|to|cc|subject|reply-to|von|gesendet|datum|an|betreff|de|envoyé|date|à|objet|"
+    "enviado(?: el)?|"
+    "fecha|para|asunto|da|inviato|data|a|oggetto|van|verzonden|aan|onderwerp|enviada(?: em)?|assunto|od|"
+    "wysłano|"
     "wysłane|do|dw|temat|差出人|送信日時|送信者|日時|宛先|件名|från|skickat|till|ämne|fra|sendt|til|emne"
 )
 # `From: …`, also `*From:* …`.
@@ -43,7 +48,8 @@ _ATTRIBUTION_END: Final = re.compile(
 )
 _ATTRIBUTION_START: Final = re.compile(
     r"\s*[-—]*\s*(?:on|am|le|el|il|op|em|a|w dniu|dnia|den|pe|the|in|"
-    r"(?:mon|tue|wed|thu|fri|sat|sun|pon|wt|śr|czw|pt|sob|niedz|nd|seg|ter|qua|qui|sex|sáb|dom|lun|mar|mer|gio|ven)\w*)"
+    r"(?:mon|tue|wed|thu|fri|sat|sun|pon|wt|śr|czw|pt|sob|niedz|nd|seg|ter|qua|qui|sex|sáb|dom|lun|mar|"
+    r"mer|gio|ven)\w*)"
     r"\b|\s*\d{4}\s?[-年./]|\s*\d{1,2}[./-]|\s*(?:\"?[\w.\- ]+\"? )?<?[\w.+-]+@",
     re.IGNORECASE,
 )

@@ -14,30 +14,42 @@ _DELIMITER: Final = re.compile(r"\s*(?:--|—|––|__)\s*")
 _RULE: Final = re.compile(r"\s*[-=_*─━～~☆★・+]{5,}\s*")
 # Lines that clients add.
 _CLIENT_LINE: Final = re.compile(
-    r"\s*(?:sent (?:from|via|with|using|by) .{2,60}|get outlook for \w+.*|von mein(?:em|er) .{2,40}gesendet.*|"
-    r"(?:diese nachricht wurde )?gesendet (?:von|mit|über) .{2,60}|diese nachricht wurde von .{2,60} gesendet.*|"
-    r"envoyé (?:de|depuis|à partir|avec) .{2,60}|télécharger outlook.*|enviado (?:desde|do|de|a partir|com) .{2,60}|"
+    r"\s*(?:sent (?:from|via|with|using|by) .{2,60}|get outlook for \w+.*|von mein(?:em|"
+    r"er) .{2,40}gesendet.*|"
+    r"(?:diese nachricht wurde )?gesendet (?:von|mit|über) .{2,60}|"
+    r"diese nachricht wurde von .{2,60} gesendet.*|"
+    r"envoyé (?:de|depuis|à partir|avec) .{2,60}|télécharger outlook.*|enviado (?:desde|do|de|a partir|"
+    r"com) .{2,60}|"
     r"obter o outlook.*|obtener outlook.*|inviato (?:da|con|dal) .{2,60}|scarica outlook.*|"
     r"(?:verzonden|verstuurd) (?:vanaf|met|via|door) .{2,60}|wysłan[eo] (?:z|za) .{2,60}|.{0,30}から送信.*|"
-    r"skickat från .{2,40}|virus-free.*|virenfrei.*|sans virus.*|.*www\.avast\.com.*|outlook für (?:ios|android).*|"
+    r"skickat från .{2,40}|virus-free.*|virenfrei.*|sans virus.*|.*www\.avast\.com.*|outlook für (?:ios|"
+    r"android).*|"
     r"yahoo mail:? .{0,60}|sent securely.*)\s*",
     re.IGNORECASE,
 )
 _CLOSING: Final = re.compile(
     r"\s*(?:(?:with |mit |met |z )?(?:(?:kind(?:est)?|best|warm(?:est)?|many|my|friendly|all the|"
-    r"freundliche[nm]?|viele[n]?|liebe[n]?|beste[nr]?|herzliche[nr]?|schöne[nr]?|sonnige|vriendelijke|hartelijke|"
+    r"freundliche[nm]?|viele[n]?|liebe[n]?|beste[nr]?|herzliche[nr]?|schöne[nr]?|sonnige|vriendelijke|"
+    r"hartelijke|"
     r"cordiali|distinti|cari|un|mis|muchos|bien|sincères|meilleures|très|os melhores|melhores|poważaniem|"
     r"serdecznie|cordial|atento|a)\s+)*"
-    r"(?:regards|wishes|best|rgds|brgds|grüße[n]?|grüsse[n]?|grüssen|gruß|gruss|groet(?:en|jes)?|saluti|saludos?|"
+    r"(?:regards|wishes|best|rgds|brgds|grüße[n]?|grüsse[n]?|grüssen|gruß|gruss|groet(?:en|jes)?|saluti|"
+    r"saludos?|"
     r"salutations|cordialement|à vous|à toi|pozdrawiam|pozdrowienia|poważaniem|cumprimentos|abraços?|"
-    r"sincerely(?: yours)?|respectfully|faithfully|cordially|thanks|thank you|thx|ty|cheers|danke|merci|gracias|"
-    r"grazie|bedankt|dank(?:je| je| u)?|obrigad[oa]|dziękuję|dzięki|dank|atentamente|atenciosamente|cordialmente|"
+    r"sincerely(?: yours)?|respectfully|faithfully|cordially|thanks|thank you|thx|ty|cheers|danke|merci|"
+    r"gracias|"
+    r"grazie|bedankt|dank(?:je| je| u)?|obrigad[oa]|dziękuję|dzięki|dank|atentamente|atenciosamente|"
+    r"cordialmente|"
     r"amicalement|bises|xoxo|love|mfg|lg|vg|mvg|vriendelijke groet|ciao|br|tia|best)"
-    r"(?: (?:in advance|again|a lot|so much|very much|for your help|for your time|im voraus|vielmals|schön|sehr|"
-    r"d'avance|beaucoup|mille|de antemano|por adelantado|in anticipo|alvast|antecipadamente|z góry|from|and|und|et|"
+    r"(?: (?:in advance|again|a lot|so much|very much|for your help|for your time|im voraus|vielmals|"
+    r"schön|sehr|"
+    r"d'avance|beaucoup|mille|de antemano|por adelantado|in anticipo|alvast|antecipadamente|z góry|from|"
+    r"and|und|et|"
     r"regards|best|yours|mit|besten|beste|cordialement|dank|vorab))*"
-    r"|yours(?: (?:sincerely|faithfully|truly))?|(?:vielen|besten|herzlichen|lieben) dank(?: im voraus)?(?: und .{3,30})?|"
-    r"merci d'avance|hochachtungsvoll|ihr(?:e)? \w+|veuillez agréer.*|je vous prie d'agréer.*|dans l'attente.*|"
+    r"|yours(?: (?:sincerely|faithfully|truly))?|(?:vielen|besten|herzlichen|"
+    r"lieben) dank(?: im voraus)?(?: und .{3,30})?|"
+    r"merci d'avance|hochachtungsvoll|ihr(?:e)? \w+|veuillez agréer.*|je vous prie d'agréer.*|"
+    r"dans l'attente.*|"
     r"bonne (?:journée|soirée)|en attente.*|quedo a la espera.*|resto in attesa.*|in attesa di.*|"
     r"looking forward.*|i look forward.*|many thanks.*|with thanks.*|"
     r"schönen tag.*|よろしくお願い(?:いた|致)?し?ます。?|敬具|以上)"
@@ -45,25 +57,34 @@ _CLOSING: Final = re.compile(
     re.IGNORECASE,
 )
 _DISCLAIMER_START: Final = re.compile(
-    r"\s*[*_]*(?:this (?:e-?mail|message|communication|transmission)|the (?:information|content)s? (?:contained|in)|"
+    r"\s*[*_]*(?:this (?:e-?mail|message|communication|transmission)|the (?:information|"
+    r"content)s? (?:contained|in)|"
     r"confidential|disclaimer|privileged|important notice|notice:|caution|please consider the environment|"
-    r"(?:please )?think before|before printing|save (?:paper|trees)|registered in|diese (?:e-?mail|nachricht|information)|"
+    r"(?:please )?think before|before printing|save (?:paper|trees)|registered in|diese (?:e-?mail|"
+    r"nachricht|information)|"
     r"der inhalt dieser|vertraulich|hinweis:|ce (?:message|courriel|mail|courrier)|cet (?:e-?mail)|"
-    r"les informations|avant d'imprimer|pensez à|este (?:mensaje|correo|e-?mail)|esta (?:mensagem|comunicação)|"
-    r"aviso|la información|questo messaggio|questa e-?mail|le informazioni|la presente|dit (?:bericht|e-?mail)|"
+    r"les informations|avant d'imprimer|pensez à|este (?:mensaje|correo|e-?mail)|esta (?:mensagem|"
+    r"comunicação)|"
+    r"aviso|la información|questo messaggio|questa e-?mail|le informazioni|la presente|dit (?:bericht|"
+    r"e-?mail)|"
     r"deze (?:e-?mail|boodschap)|de informatie|niniejsz[aey]|ta wiadomość|treść tej)",
     re.IGNORECASE,
 )
 _DISCLAIMER_WORD: Final = re.compile(
-    r"confidential|privileged|intended (?:solely|only|recipient)|vertraulich|geschützte|adressat|confidentiel|"
-    r"destinataire|confidencial|destinatari|riservat|vertrouwelijk|geadresseerde|poufn|adresata|in error|irrtümlich|"
-    r"par erreur|por error|por engano|per errore|registered (?:in|office)|print|drucken|imprim|stampa|environment|"
+    r"confidential|privileged|intended (?:solely|only|recipient)|vertraulich|geschützte|adressat|"
+    r"confidentiel|"
+    r"destinataire|confidencial|destinatari|riservat|vertrouwelijk|geadresseerde|poufn|adresata|in error|"
+    r"irrtümlich|"
+    r"par erreur|por error|por engano|per errore|registered (?:in|office)|print|drucken|imprim|stampa|"
+    r"environment|"
     r"umwelt|unauthori[sz]ed|liab",
     re.IGNORECASE,
 )
 _CONTACT: Final = re.compile(
-    r"@|\bwww\.|https?://|\+?\d[\d ()/.-]{6,}\d|\b(?:tel|phone|mobile|mob|fax|t|m|e|dd|whatsapp|handy|port)\b\s?[.:]|"
-    r"\b(?:gmbh|ltd|llp|llc|inc|s\.?r\.?l|s\.?a\.?s|b\.?v|ag|plc|street|road|lane|straße|str\.|rue|via|calle|ul\.)\b|"
+    r"@|\bwww\.|https?://|\+?\d[\d ()/.-]{6,}\d|\b(?:tel|phone|mobile|mob|fax|t|m|e|dd|whatsapp|handy|"
+    r"port)\b\s?[.:]|"
+    r"\b(?:gmbh|ltd|llp|llc|inc|s\.?r\.?l|s\.?a\.?s|b\.?v|ag|plc|street|road|lane|straße|str\.|rue|via|"
+    r"calle|ul\.)\b|"
     r" \| |\b\d{4,5} [A-ZÄÖÜ]",
     re.IGNORECASE,
 )
