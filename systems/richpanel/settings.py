@@ -16,6 +16,8 @@ from holdfast.model.system import RequiredSetting
 
 PREFIX: Final = "RP_MW_"
 DAY_S: Final = 86400
+# Counts without a new reply for this long are of no use.
+QUALITY_DAYS: Final = 365
 
 # For each number: minimum, default, maximum.
 RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
@@ -31,6 +33,10 @@ RANGES: Final[Mapping[str, tuple[int, int, int]]] = {
     "replies_max": (1, 3, 20),
     "reply_pause_s": (60, 6 * 3600, 30 * DAY_S),
     "order_attempts_max": (1, 2, 5),
+    # Replies to an intent stop past this share of bad ones, in percent, after this many replies; at 100 they
+    # never stop.
+    "bad_replies_max_percent": (1, 40, 100),
+    "judged_replies_min": (5, 20, 10_000),
     # Help desk calls of all workers in half a minute; 0 leaves the limit to the help desk.
     "calls_max": (0, 0, 100_000),
 }
@@ -66,6 +72,8 @@ class RichpanelSettings:
     replies_max: int = RANGES["replies_max"][1]
     reply_pause_s: int = RANGES["reply_pause_s"][1]
     order_attempts_max: int = RANGES["order_attempts_max"][1]
+    bad_replies_max_percent: int = RANGES["bad_replies_max_percent"][1]
+    judged_replies_min: int = RANGES["judged_replies_min"][1]
     calls_max: int = RANGES["calls_max"][1]
     audit: bool = SWITCHES["audit"]
     # The replay archive stores texts, so an operator must switch it on.

@@ -17,11 +17,13 @@ from holdfast.model.system import Admin, Deployment, Design, Http, Privacy
 from richpanel.api.explain import explain_routing
 from richpanel.api.mcp_tools import ARGUMENTS, TOOLS
 from richpanel.api.prompts import PROMPTS
+from richpanel.api.quality import COMMANDS as QUALITY_COMMANDS
+from richpanel.api.read_command import COMMANDS as READ_COMMANDS
 from richpanel.domain.feature_flags import LIFETIME
 from richpanel.model import patterns, replay_archive
 from richpanel.model.entities import TABLES, events
 from richpanel.model.patterns import ACTIONS, AUDIT, CALLS, EVENTS
-from richpanel.settings import DAY_S, PRODUCTION, RichpanelSettings
+from richpanel.settings import DAY_S, PRODUCTION, QUALITY_DAYS, RichpanelSettings
 from richpanel.workers import erasure
 from richpanel.workers.worker import open_handler
 
@@ -57,6 +59,8 @@ WORKER = Component(
         patterns.create_state,
         patterns.put_state,
         patterns.link_customer,
+        patterns.reply_quality,
+        patterns.count_reply,
         replay_archive.keep,
     ),
     consumers=(Consumer(events, open_handler, concurrency=16, retry_delay_s=0.5, max_retry_delay_s=60.0),),
@@ -88,6 +92,8 @@ SYSTEM = System(
                 patterns.read_switches,
                 patterns.create_switches,
                 patterns.turn_switches,
+                patterns.reply_quality,
+                patterns.resume_replies,
             ),
         ),
         Component(
@@ -126,6 +132,7 @@ SYSTEM = System(
                 "question": Volume(3_000, distinct_keys=2_000),
                 "half minute of a worker": Volume(4 * 2 * 60 * 24 * 30),
                 "change of the switches": Volume(20),
+                "judged reply": Volume(40_000, distinct_keys=15),
                 # Zero unless an operator sets a budget.
                 "limited call": Volume(0),
                 "erasure": Volume(100, distinct_keys=100),
@@ -136,7 +143,13 @@ SYSTEM = System(
         ),
     ),
     http=Http(routes=_build_api_routes),
-    admin=Admin(tools=TOOLS, prompts=PROMPTS, arguments=ARGUMENTS, why=explain_routing),
+    admin=Admin(
+        commands={**READ_COMMANDS, **QUALITY_COMMANDS},
+        tools=TOOLS,
+        prompts=PROMPTS,
+        arguments=ARGUMENTS,
+        why=explain_routing,
+    ),
     privacy=Privacy(
         redact_logs=redact,
         retention={
@@ -149,11 +162,12 @@ SYSTEM = System(
                 SETTINGS.customer_retention_days * DAY_S,
                 "longer than everything found through it, for erasure",
             ),
+            "rp_mw_reply_quality": Period(QUALITY_DAYS * DAY_S, "to see how an intent's replies develop"),
             "rp_mw_switches": Period.from_timedelta(LIFETIME, "a permission that no operator renews expires"),
         },
         subjects={"conversation": erasure.collect_conversation, "customer": erasure.collect_customer},
     ),
     deployment=Deployment(
-        needs_environment=True, extras=("objects", "redaction", "ai", "http"), production=PRODUCTION
+        needs_environment=True, extras=("objects", "redaction", "sentences", "http"), production=PRODUCTION
     ),
 )

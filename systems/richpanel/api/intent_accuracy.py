@@ -2,6 +2,8 @@
 
 python -m richpanel.api.intent_accuracy              the intents, by five-fold cross-validation
 python -m richpanel.api.intent_accuracy FILE.csv     your own set, with the columns text and category
+python -m richpanel.api.intent_accuracy --train      train the model of the intents again, after a change
+                                                     of the examples
 """
 
 from __future__ import annotations
@@ -11,9 +13,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.ai import Accuracy, Example, measure_accuracy
+from holdfast.ai import Accuracy, Example, measure_accuracy, open_sentence_embedder
 from holdfast.core.errors import InvalidRequest
-from richpanel.domain.intents import load_examples, prepare_text
+from richpanel.domain.intents import (
+    EXAMPLES_NOTE,
+    MODEL_FILE,
+    hash_examples,
+    load_examples,
+    prepare_text,
+    train_intent_model,
+)
 
 
 def load_labelled(file: Path) -> tuple[Example, ...]:
@@ -38,8 +47,19 @@ def format_report(found: Accuracy) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Measure the file in `arguments`, or the intents' own examples, and print the report."""
+    if list(arguments) == ["--train"]:
+        train_model(Path(__file__).parents[1] / MODEL_FILE)
+        return
     chosen = load_labelled(Path(arguments[0])) if arguments else load_examples()
-    sys.stdout.write(format_report(measure_accuracy(chosen, prepare=prepare_text)))
+    found = measure_accuracy(chosen, prepare=prepare_text, embedder=open_sentence_embedder())
+    sys.stdout.write(format_report(found))
+
+
+def train_model(file: Path) -> None:
+    """Train the model on the examples and write it into the file."""
+    examples = load_examples()
+    train_intent_model(examples).save(file, {EXAMPLES_NOTE: hash_examples(examples)})
+    sys.stdout.write(f"Trained on {len(examples)} examples: {file.name}\n")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,11 @@ from holdfast.core.errors import NotFound
 from holdfast.web import DirectRoute
 from richpanel.api import explain
 from richpanel.api.ingress import Ingress
+from richpanel.api.quality import IntentQuality, list_intent_quality, to_intent_quality
 from richpanel.domain.webhook_formats import SENDERS
 from richpanel.model import patterns
 from richpanel.model.entities import ConversationState, Switches
-from richpanel.workers import feature_flags
+from richpanel.workers import feature_flags, reply_quality
 
 SENDER_PARAMETER: Final = {
     "name": "sender",
@@ -49,6 +50,14 @@ class SwitchesWanted(BaseModel):
     automation_enabled: bool = False
     channels: list[str] = Field(default_factory=list, max_length=50)
     shadow: bool = False
+    by: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Resumption(BaseModel):
+    """The operator who resumes replies."""
+
+    model_config = ConfigDict(extra="forbid")
+
     by: Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -106,7 +115,20 @@ def build_api_routes(stores: Stores) -> APIRouter:
         )
         return _to_json(turned)
 
+    _add_quality_routes(router, stores)
     return router
+
+
+def _add_quality_routes(router: APIRouter, stores: Stores) -> None:
+    """Add the routes that list the quality of replies, and resume those that have stopped."""
+
+    @router.get("/quality", summary="List the quality of automated replies per intent")
+    async def quality() -> list[IntentQuality]:
+        return await list_intent_quality(stores)
+
+    @router.post("/quality/{intent}/resume", summary="Resume the automated replies to an intent")
+    async def resume(intent: Annotated[str, Path(max_length=64)], wanted: Resumption) -> IntentQuality:
+        return to_intent_quality(await reply_quality.resume_replies(stores, intent, wanted.by))
 
 
 def _to_json(item: ConversationState | Switches) -> dict[str, Any]:

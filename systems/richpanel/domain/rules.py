@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Final
 
 from holdfast.ai import Classification
@@ -21,7 +22,9 @@ from richpanel.domain.feature_flags import FeatureFlags
 from richpanel.domain.idempotency_keys import build_assign_key, build_note_key, build_reply_key, build_tag_key
 from richpanel.domain.inbound_events import InboundEvent
 from richpanel.domain.intents import Intent
-from richpanel.domain.orders import Order, find_order_number, get_last4, is_verified
+from richpanel.domain.order_numbers import OrderCandidate, find_answer_numbers
+from richpanel.domain.orders import Order, get_last4, is_verified, normalise_number
+from richpanel.domain.reading import Reading, read_text
 from richpanel.domain.routing import MIN_AUTOMATE_CONFIDENCE, SUGGESTIONS, Routing, Team, choose_team
 from richpanel.domain.templates import get_template, is_own_reply
 from richpanel.domain.working_hours import WorkingHours
@@ -32,6 +35,8 @@ from richpanel.settings import RichpanelSettings
 TAG_PREFIX: Final = "mw-"
 ROUTED_TAG: Final = "mw-routed"
 HANDED_OVER_TAG: Final = "mw-handed-over"
+AUTOMATIC_TAG: Final = "mw-automatic"
+LANGUAGE_TAG_PREFIX: Final = "mw-language-"
 NEED_ORDER_NUMBER: Final = "need_order_number"
 # The customer wants a person, even if automation could answer.
 HUMAN_INTENTS: Final = frozenset({Intent.human_request, Intent.complaint})
@@ -47,7 +52,12 @@ class Facts:
     flags: FeatureFlags
     now: datetime
     state: ConversationState | None = None
+    # The order of this customer that the message names: the shop has confirmed it.
     order: Order | None = None
+    # What the message says; by default its text is read as one without headers.
+    reading: Reading | None = None
+    # The intents whose automated replies have stopped, each with the reason.
+    stopped_intents: Mapping[str, str] = field(default_factory=dict)
     hours: WorkingHours = field(default_factory=WorkingHours)
     settings: RichpanelSettings = field(default_factory=RichpanelSettings)
 
@@ -57,12 +67,39 @@ class Facts:
         flow = self.state.get_pending_flow(self.now) if self.state else None
         return flow is not None and flow.type == NEED_ORDER_NUMBER
 
-    @property
-    def order_number(self) -> str | None:
-        """The order number that the message names, or None if it names none or several. The worker looks the
-        order up before it decides.
+    @cached_property
+    def message(self) -> Reading:
+        """What the message says: the sender's own words."""
+        return self.reading if self.reading is not None else read_text(self.event.text)
+
+    @cached_property
+    def order_candidates(self) -> tuple[OrderCandidate, ...]:
+        """The numbers of the message that may be order numbers. In an answer to the question for the number,
+        four digits are enough.
         """
-        return find_order_number(self.event.text, allow_bare=self.is_awaiting_number)
+        if self.is_awaiting_number and not self.message.automatic:
+            return find_answer_numbers(self.message.content)
+        return self.message.order_candidates
+
+    @property
+    def order_numbers(self) -> tuple[str, ...]:
+        """The candidates in the form for comparison. The worker asks the shop about each before it
+        decides.
+        """
+        return tuple(normalise_number(each.text) for each in self.order_candidates)
+
+    @property
+    def named_number(self) -> str | None:
+        """The number that the customer gave as an order number, or None: bare numbers count only in an
+        answer.
+        """
+        given = [each for each in self.order_candidates if each.is_named or self.is_awaiting_number]
+        return normalise_number(given[0].text) if len(given) == 1 else None
+
+    @property
+    def names_several_orders(self) -> bool:
+        """Whether the customer gave several order numbers."""
+        return sum(each.is_named for each in self.order_candidates) > 1
 
     @property
     def order_number_attempts(self) -> int:
@@ -169,23 +206,49 @@ def _decide_routing(facts: Facts) -> Routing:
     team.
     """
     known = facts.state.risk_flags if facts.state else frozenset()
-    routing = choose_team(facts.event.text, facts.classification, known)
+    routing = choose_team(facts.message, facts.classification, known)
     current = facts.state.last_routed_team if facts.state else None
-    if routing.team is Team.risk or current is None or not (facts.is_awaiting_number and facts.order_number):
+    if routing.team is Team.risk:
         return routing
-    reason = f"it has the requested order number, so it stays with {current}"
-    return replace(routing, team=Team(current), reason=reason)
+    if facts.message.automatic:
+        return routing if current is None else replace(routing, team=Team(current))
+    if current is not None and facts.is_awaiting_number and facts.order_numbers:
+        reason = f"it has the requested order number, so it stays with {current}"
+        return replace(routing, team=Team(current), reason=reason)
+    return _prefer_person(facts, routing)
+
+
+def _prefer_person(facts: Facts, routing: Routing) -> Routing:
+    """Route a request for a person to the care team, whatever the classifier says."""
+    if routing.team is Team.risk or not facts.message.asks_for_person:
+        return routing
+    return replace(routing, team=Team.care, reason=f"the customer asks for a person: to {Team.care}")
 
 
 def _build_routing_actions(facts: Facts, routing: Routing) -> tuple[HelpDeskAction, ...]:
-    """Build the assignment to the team, the tag `mw-routed`, and a tag for each risk."""
+    """Build the assignment to the team, and the tags. Automatic mail does not move a conversation that has a
+    team.
+    """
     conversation, message = facts.event.conversation_id, facts.message_key
-    tags = [ROUTED_TAG, *(f"{TAG_PREFIX}risk-{risk}" for risk in sorted(routing.risks))]
+    tags = [
+        HelpDeskAction(ActionType.tag, build_tag_key(conversation, tag, message), tag)
+        for tag in _list_tags(facts, routing)
+    ]
+    if facts.message.automatic and facts.state is not None and facts.state.last_routed_team is not None:
+        return tuple(tags)
     kind = ActionType.escalate if routing.team is Team.risk else ActionType.route
-    return (
-        HelpDeskAction(kind, build_assign_key(conversation, routing.team, message), routing.team),
-        *(HelpDeskAction(ActionType.tag, build_tag_key(conversation, tag, message), tag) for tag in tags),
-    )
+    assign = HelpDeskAction(kind, build_assign_key(conversation, routing.team, message), routing.team)
+    return (assign, *tags)
+
+
+def _list_tags(facts: Facts, routing: Routing) -> list[str]:
+    """Return the tags of a routed message: `mw-routed`, its risks, its language, and automatic mail."""
+    tags = [ROUTED_TAG, *(f"{TAG_PREFIX}risk-{risk}" for risk in sorted(routing.risks))]
+    if facts.message.automatic:
+        tags.append(AUTOMATIC_TAG)
+    elif not facts.message.is_home_language:
+        tags.append(f"{LANGUAGE_TAG_PREFIX}{facts.message.language}")
+    return tags
 
 
 # --- automation ---------------------------------------------------------------------------------------------
@@ -199,18 +262,31 @@ def _find_block_reason(facts: Facts, routing: Routing) -> str | None:
         return "older than the last event that was processed, so it is only routed"
     if HANDED_OVER_TAG in facts.event.tags or (facts.state is not None and facts.state.handed_over):
         return "a person has taken this conversation over"
-    if facts.classification.label in HUMAN_INTENTS:
-        return f"{facts.classification.label} is for a person"
+    if facts.message.automatic:
+        return f"automatic mail ({facts.message.automatic}) is never answered"
+    if facts.message.refuses_auto_reply:
+        return "the sender's system asks for no automatic response"
+    if not facts.message.is_home_language:
+        return f"only people answer messages in {facts.message.language}"
+    if facts.message.asks_for_person or facts.classification.label in HUMAN_INTENTS:
+        return f"{_get_human_intent(facts)} is for a person"
     return None
+
+
+def _get_human_intent(facts: Facts) -> str:
+    """Return the intent that needs a person."""
+    label = facts.classification.label
+    return label if label in HUMAN_INTENTS else Intent.human_request
 
 
 def _decide_automation(facts: Facts) -> tuple[tuple[HelpDeskAction, ...], tuple[str, ...]]:
     """Return the automated actions and the reasons, whatever the flags say: `decide` applies the flags."""
-    if facts.is_awaiting_number and (facts.order_number or facts.classification.label == Intent.order_status):
+    is_status = facts.classification.label == Intent.order_status
+    if facts.is_awaiting_number and (facts.order_numbers or is_status):
         return _answer_order_status(facts)
     if not facts.classification.is_known or facts.classification.confidence < MIN_AUTOMATE_CONFIDENCE:
         return (), (f"confidence too low for automation: it needs {MIN_AUTOMATE_CONFIDENCE:.0%}",)
-    if facts.classification.label == Intent.order_status:
+    if is_status:
         return _answer_order_status(facts)
     return _suggest_note(facts)
 
@@ -219,9 +295,13 @@ def _answer_order_status(facts: Facts) -> tuple[tuple[HelpDeskAction, ...], tupl
     """Answer with the order's status if order number and address match. Otherwise ask for the number, a few
     times; then hand over to a person.
     """
-    number = facts.order_number
-    if number and facts.order and is_verified(facts.order, number, facts.event.customer_email):
-        values = {"last4": get_last4(number), "status": facts.order.status, "detail": facts.order.detail}
+    order, number = facts.order, facts.named_number
+    if stopped := facts.stopped_intents.get(Intent.order_status):
+        return (), (stopped,)
+    if facts.names_several_orders:
+        return (), ("it names several orders, so a person answers",)
+    if order and is_verified(order, _match_number(facts, order), facts.event.customer_email):
+        values = {"last4": get_last4(order.number), "status": order.status, "detail": order.detail}
         return _send_reply(facts, "order_status", "the order number and the address match an order", values)
     if facts.order_number_attempts >= facts.settings.order_attempts_max:
         return _hand_over(
@@ -231,8 +311,14 @@ def _answer_order_status(facts: Facts) -> tuple[tuple[HelpDeskAction, ...], tupl
         return _ask_order_number(
             facts, "ask_order_number_again", f"no order of the customer ends in {get_last4(number)}"
         )
-    name = "ask_order_number_again" if facts.order_number_attempts else "ask_order_number"
+    name = "ask_order_number_reminder" if facts.order_number_attempts else "ask_order_number"
     return _ask_order_number(facts, name, "the message does not name exactly one order")
+
+
+def _match_number(facts: Facts, order: Order) -> str | None:
+    """Return the number of the message that is the order's, or None."""
+    wanted = normalise_number(order.number)
+    return next((each for each in facts.order_numbers if each == wanted), None)
 
 
 def _ask_order_number(

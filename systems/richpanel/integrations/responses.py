@@ -23,15 +23,24 @@ from richpanel.domain.webhook_formats import parse_author
 
 OWN_TAG_PREFIX: Final = "mw-"
 MAX_VALUE_CHARS: Final = 200
+MAX_SUBJECT_CHARS: Final = 998
+MAX_HTML_CHARS: Final = 400_000
+MAX_HEADERS: Final = 200
+MAX_HEADER_CHARS: Final = 2000
 
 
 @dataclass(frozen=True)
 class DeskMessage:
-    """A message at the help desk. `author`, `written_at` and `email` are None if the response lacks them."""
+    """A message at the help desk. `author`, `written_at` and `email` are None if the response lacks them, and
+    the other fields are empty. `headers` are those of a mail, with lower-case names.
+    """
 
     id: str | None
     author: Author | None
     text: str
+    subject: str
+    html: str
+    headers: Mapping[str, str]
     written_at: datetime | None
     email: str | None
 
@@ -51,6 +60,9 @@ def parse_message(response: Mapping[str, Any]) -> DeskMessage:
         id=_parse_id(response.get("id")),
         author=parse_author(response.get("author")),
         text=clean_text(response.get("text"), MAX_TEXT_CHARS),
+        subject=clean_text(response.get("subject"), MAX_SUBJECT_CHARS),
+        html=clean_text(response.get("html"), MAX_HTML_CHARS),
+        headers=_parse_headers(response.get("headers")),
         written_at=parse_time(response.get("created_at")),
         email=_parse_address(response.get("email"))
         or _parse_address(_get_field(response.get("sender"), "email")),
@@ -96,6 +108,18 @@ def _parse_id(value: object) -> str | None:
 def _get_field(value: object, name: str) -> object:
     """Return a field of an object, or None if the value is not an object."""
     return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _parse_headers(value: object) -> dict[str, str]:
+    """Return the headers of a mail that have a text as their value, with lower-case names."""
+    if not isinstance(value, Mapping):
+        return {}
+    pairs = [
+        (name.lower(), clean_text(text, MAX_HEADER_CHARS))
+        for name, text in value.items()
+        if isinstance(name, str)
+    ]
+    return {name: text for name, text in pairs[:MAX_HEADERS] if text}
 
 
 def _parse_address(value: object) -> str | None:

@@ -112,8 +112,16 @@ switches = Table(
     naming=keep_names,
     purpose="Feature flags: kill switches, the rollout per channel, shadow mode",
 )
+reply_quality = Table(
+    "rp_mw_reply_quality",
+    "scope",
+    "intent",
+    ttl="expires_at",
+    naming=keep_names,
+    purpose="How often customers wrote again, or people corrected, after automated replies, per intent",
+)
 
-TABLES: Final = (idempotency, conversation_state, audit_actions, customers, switches)
+TABLES: Final = (idempotency, conversation_state, audit_actions, customers, switches, reply_quality)
 
 # --- the queue ----------------------------------------------------------------------------------------------
 
@@ -190,11 +198,14 @@ class PendingFlow(Document):
 
 
 class AutoReply(Document):
-    """The last automated reply."""
+    """The last automated reply, and whether it was judged."""
 
     type: str
     sent_at: datetime
     source_message_id: str | None = None
+    # The intent that it answers, and whether a later message has judged it.
+    intent: str | None = None
+    judged: bool = False
 
 
 class SentReplies(Document):
@@ -281,3 +292,21 @@ class Switches(Entity, table=switches):
     version: Attr[int] = attr(default=1)
 
     of = Key(name)
+
+
+class ReplyQuality(Entity, table=reply_quality):
+    """The counts of the automated replies to one intent, since the operator last resumed them. They name no
+    customer.
+    """
+
+    scope: Attr[str] = attr(default="intents")
+    intent: Attr[str] = attr()
+    replies: Attr[int] = attr(default=0)
+    written_again: Attr[int] = attr(default=0)
+    corrected: Attr[int] = attr(default=0)
+    updated_at: Attr[datetime | None] = attr(default=None)
+    resumed_at: Attr[datetime | None] = attr(default=None)
+    resumed_by: Attr[str] = attr(default="")
+    expires_at: Attr[EpochSeconds] = attr()
+
+    of = Key(scope, intent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from holdfast import Delete, Get, Put, Query, Rate, pattern
+from holdfast import Delete, Get, Put, Query, Rate, Update, pattern
 from holdfast.guarantees import Audit, Once, RateLimit
 from holdfast.model.entities import SelectQuery
 from holdfast.model.queues import Send
@@ -24,6 +24,7 @@ from richpanel.model.entities import (
     IdempotencyRecord,
     Mode,
     RecordKind,
+    ReplyQuality,
     Switches,
     events,
 )
@@ -35,6 +36,7 @@ PER_ACTION: Final = Rate(per="action")
 PER_QUESTION: Final = Rate(per="question")
 PER_SWITCH_CHANGE: Final = Rate(per="change of the switches")
 PER_ERASURE: Final = Rate(per="erasure")
+PER_JUDGED_REPLY: Final = Rate(per="judged reply")
 PER_SWITCH_READ: Final = Rate(per="half minute of a worker")
 
 LEASE_S: Final = 15.0
@@ -235,6 +237,53 @@ def customers_of_conversation(conversation_id: str) -> Query[CustomerLink]:
 )
 def delete_link(conversation_id: str, customer_hash: str) -> Delete[CustomerLink]:
     return CustomerLink.of(conversation_id).delete(customer_hash)
+
+
+# --- quality of replies -------------------------------------------------------------------------------------
+
+QUALITY_SCOPE: Final = "intents"
+
+
+def _build_quality() -> ReplyQuality:
+    """Build example counts."""
+    return ReplyQuality(intent="order_status", resumed_at=_NOW, resumed_by="operator", expires_at=_FAR_FUTURE)
+
+
+@pattern("RP13", "List the quality of replies per intent", rate=PER_SWITCH_READ, example=())
+def reply_quality() -> Query[ReplyQuality]:
+    return ReplyQuality.of(QUALITY_SCOPE).query()
+
+
+@pattern(
+    "RP14",
+    "Count a reply, or what followed it",
+    rate=PER_JUDGED_REPLY,
+    example=("order_status", 1, 0, 0, _NOW, _FAR_FUTURE),
+)
+def count_reply(
+    intent: str, replies: int, written_again: int, corrected: int, now: datetime, ends: datetime
+) -> Update[ReplyQuality]:
+    """Add to the counts of an intent; the item is created if it does not exist."""
+    return (
+        ReplyQuality.of(QUALITY_SCOPE)
+        .update(intent)
+        .add(ReplyQuality.replies, replies)
+        .add(ReplyQuality.written_again, written_again)
+        .add(ReplyQuality.corrected, corrected)
+        .set(ReplyQuality.updated_at, now)
+        .set(ReplyQuality.expires_at, ends)
+    )
+
+
+@pattern(
+    "RP15",
+    "Resume the replies to an intent",
+    rate=PER_SWITCH_CHANGE,
+    example=lambda: (_build_quality(),),
+)
+def resume_replies(fresh: ReplyQuality) -> Put[ReplyQuality]:
+    """Replace the counts of an intent by new ones, from zero."""
+    return ReplyQuality.put(fresh)
 
 
 # --- the queue ----------------------------------------------------------------------------------------------

@@ -9,7 +9,10 @@ only.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -17,13 +20,17 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from holdfast import Stores
-from holdfast.ai import Classifier
+from holdfast.ai import UNKNOWN as UNKNOWN_INTENT
+from holdfast.ai import Classification, Classifier
 from holdfast.core.errors import ExternalServiceFailed, NotFound
 from holdfast.guarantees import fingerprint
 from richpanel.domain.feature_flags import FeatureFlags
 from richpanel.domain.idempotency_keys import build_event_key
 from richpanel.domain.inbound_events import UNKNOWN, EventMessage, InboundEvent, to_stored_id
-from richpanel.domain.orders import Order, hash_email
+from richpanel.domain.mail.html_text import convert_html
+from richpanel.domain.mail.message import MailMessage
+from richpanel.domain.orders import Order, hash_email, is_verified
+from richpanel.domain.reading import Reading, read_message
 from richpanel.domain.rules import Facts
 from richpanel.integrations import responses
 from richpanel.integrations.clients import HelpDeskClient, ShopClient
@@ -140,23 +147,37 @@ class ContextLoader:
 
     # --- facts ----------------------------------------------------------------------------------------------
 
-    async def load_facts(self, event: ResolvedEvent, flags: FeatureFlags) -> Facts | None:
-        """Return the facts of an event. None if the help desk has the ticket but no longer the message."""
+    async def load_facts(
+        self, event: ResolvedEvent, flags: FeatureFlags, stopped_intents: Mapping[str, str] | None = None
+    ) -> Facts | None:
+        """Return the facts of an event; `stopped_intents` are those whose replies have stopped. None if "
+        "the help desk has the ticket but no longer the message."""
         ticket = responses.parse_ticket(await self._get_ticket(event.message))
         desk_message = event.desk_message or await self._find_message(event.message)
         if desk_message is None:
             return None
-        inbound = _build_inbound_event(event.message, ticket, desk_message)
+        reading = read_message(_build_mail(desk_message))
         facts = Facts(
-            event=inbound,
+            event=_build_inbound_event(event.message, ticket, desk_message),
             message_key=event.message.message_key,
-            classification=self.classifier.classify(inbound.text),
+            classification=await self._classify(reading),
+            reading=reading,
+            stopped_intents=stopped_intents or {},
             flags=flags,
             now=self.stores.now(),
             state=await self.load_state(event.message.conversation_id),
             settings=self.settings,
         )
         return await self._add_order(facts)
+
+    async def _classify(self, reading: Reading) -> Classification:
+        """Classify a message in a thread of its own, because the model takes some milliseconds. A "
+        "message that
+        the classifier cannot read is unknown.
+        """
+        if reading.automatic or not reading.is_home_language:
+            return Classification(UNKNOWN_INTENT, 0.0)
+        return await asyncio.to_thread(self.classifier.classify, reading.content)
 
     async def load_state(self, conversation_id: str) -> ConversationState | None:
         """Return the conversation's state, or None for a new conversation."""
@@ -180,21 +201,42 @@ class ContextLoader:
             return next((each for each in messages if each.id and to_stored_id(each.id) == wanted), None)
 
     async def _add_order(self, facts: Facts) -> Facts:
-        """Add the shop's order, if the message names one and a reply could use it: not late, not in safe
-        mode.
+        """Add the customer's order that the message names, if a reply could use it: not late, not in safe
+        mode. A number counts only if the shop confirms it for the customer's address.
         """
-        if facts.order_number is None or facts.is_late or facts.flags.safe_mode:
+        if facts.is_late or facts.flags.safe_mode or not facts.event.customer_email:
             return facts
-        found = await self.shop.get_order(facts.order_number)
+        found = [await self._find_order(number) for number in facts.order_numbers]
+        confirmed = [
+            order
+            for number, order in zip(facts.order_numbers, found, strict=True)
+            if order is not None and is_verified(order, number, facts.event.customer_email)
+        ]
+        return replace(facts, order=confirmed[0]) if len(confirmed) == 1 else facts
+
+    async def _find_order(self, number: str) -> Order | None:
+        """Return the shop's order with a number, or None."""
+        found = await self.shop.get_order(number)
         if found is None:
-            return facts
-        order = Order(
+            return None
+        return Order(
             number=responses.clean_text(found.get("number")),
             email_sha256=hash_email(responses.clean_text(found.get("email"))),
             status=responses.clean_text(found.get("status")),
             detail=_format_detail(found),
         )
-        return replace(facts, order=order)
+
+
+def _build_mail(message: DeskMessage) -> MailMessage:
+    """Build the mail of a fetched message, from its text or else its HTML."""
+    body = message.text if message.text.strip() and not _is_html(message.text) else ""
+    return MailMessage(
+        subject=message.subject or message.headers.get("subject", ""),
+        body=body or convert_html(message.html or message.text),
+        headers=message.headers,
+        content_type=message.headers.get("content-type", "").split(";")[0].strip().lower() or "text/plain",
+        report_type=_get_report_type(message.headers.get("content-type", "")),
+    )
 
 
 def _build_event_message(
@@ -251,6 +293,17 @@ def _build_inbound_event(
         raise ExternalServiceFailed(
             f"Invalid help desk response for {message.event_id}: {fields}.", may_be_done=False
         ) from None
+
+
+def _is_html(text: str) -> bool:
+    """Return whether a help desk put HTML into the field of the text."""
+    return re.match(r"\s*<(?:!doctype|html|body|div|p|table|span)\b", text, re.IGNORECASE) is not None
+
+
+def _get_report_type(content_type: str) -> str:
+    """Return the `report-type` of a content type."""
+    found = re.search(r'report-type="?([\w-]+)', content_type, re.IGNORECASE)
+    return found[1].lower() if found else ""
 
 
 def _build_ticket_missing(message: EventMessage) -> ExternalServiceFailed:

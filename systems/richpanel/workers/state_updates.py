@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from holdfast import Put
+from holdfast import Put, Update
+from richpanel.domain.intents import Intent
 from richpanel.domain.orders import hash_email
+from richpanel.domain.reply_quality import (
+    JUDGED_REPLIES,
+    ORDER_NUMBER_QUESTIONS,
+    ReplyOutcome,
+    judge_last_reply,
+)
 from richpanel.domain.rules import (
     HANDED_OVER_TAG,
     NEED_ORDER_NUMBER,
@@ -22,11 +30,12 @@ from richpanel.model.entities import (
     ConversationState,
     CustomerLink,
     PendingFlow,
+    ReplyQuality,
     SentReplies,
 )
+from richpanel.settings import QUALITY_DAYS
 
 ASSIGNMENT_ACTIONS: Final = frozenset({ActionType.route, ActionType.escalate})
-ORDER_NUMBER_QUESTIONS: Final = frozenset({"ask_order_number", "ask_order_number_again"})
 
 
 def build_next_state(facts: Facts, decision: Decision) -> ConversationState:
@@ -53,6 +62,27 @@ def build_customer_link(facts: Facts) -> Put[CustomerLink] | None:
             expires_at=facts.now + timedelta(days=facts.settings.customer_retention_days),
         )
     )
+
+
+def build_quality_counts(facts: Facts, decision: Decision) -> list[Update[ReplyQuality]]:
+    """Build the writes that count replies of this event, and its judgement of an earlier one. They go into
+    the transaction that completes the event, so that each counts once.
+    """
+    counts: Counter[tuple[str, ReplyOutcome]] = Counter(
+        (Intent.order_status, ReplyOutcome.replies)
+        for action in decision.actions
+        if action.type is ActionType.auto_reply and action.target in JUDGED_REPLIES
+    )
+    reply = facts.state.last_auto_reply if facts.state else None
+    if reply is not None and reply.intent and (outcome := _judge(facts)) is not None:
+        counts[reply.intent, outcome] += 1
+    ends = facts.now + timedelta(days=QUALITY_DAYS)
+    return [
+        patterns.count_reply(
+            intent, *(counts[intent, outcome] for outcome in ReplyOutcome), now=facts.now, ends=ends
+        )
+        for intent in dict.fromkeys(intent for intent, _ in counts)
+    ]
 
 
 def _build_first_state(facts: Facts) -> ConversationState:
@@ -101,7 +131,7 @@ def _build_reply_changes(facts: Facts, seen: ConversationState, decision: Decisi
     handed = is_written_by_person(facts.event) or any(
         each.target == HANDED_OVER_TAG for each in decision.actions
     )
-    changes: dict[str, Any] = {
+    changes: dict[str, Any] = _build_judgement_changes(facts, seen) | {
         "pending_flow": None if handed else seen.get_pending_flow(facts.now),
         "handed_over": seen.handed_over or handed,
     }
@@ -111,13 +141,31 @@ def _build_reply_changes(facts: Facts, seen: ConversationState, decision: Decisi
     return changes
 
 
+def _build_judgement_changes(facts: Facts, seen: ConversationState) -> dict[str, Any]:
+    """Mark the last reply as judged, if this message judges it."""
+    reply = seen.last_auto_reply
+    if reply is None or _judge(facts) is None:
+        return {}
+    return {"last_auto_reply": reply.model_copy(update={"judged": True})}
+
+
+def _judge(facts: Facts) -> ReplyOutcome | None:
+    """Return what the message says about the last automated reply."""
+    return judge_last_reply(facts, is_by_person=is_written_by_person(facts.event))
+
+
 def _build_sent_changes(facts: Facts, seen: ConversationState, action: HelpDeskAction) -> dict[str, Any]:
     """Build the changes of one sent reply: the counts, the last reply, and a question that waits for an
     answer.
     """
     before = seen.replies[action.target].count if action.target in seen.replies else 0
     count = SentReplies(count=before + 1, last_sent_at=facts.now)
-    reply = AutoReply(type=action.target, sent_at=facts.now, source_message_id=facts.event.message_id)
+    reply = AutoReply(
+        type=action.target,
+        sent_at=facts.now,
+        source_message_id=facts.event.message_id,
+        intent=Intent.order_status if action.target in JUDGED_REPLIES else None,
+    )
     changes: dict[str, Any] = {
         "last_auto_reply": reply,
         "replies": {**seen.replies, action.target: count},

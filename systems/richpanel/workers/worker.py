@@ -43,7 +43,12 @@ from richpanel.settings import API_KEY_SECRET, HELPDESK_VARIABLE, RichpanelSetti
 from richpanel.workers.actions import ActionRunner
 from richpanel.workers.context import ContextLoader, ResolvedEvent
 from richpanel.workers.feature_flags import FeatureFlagReader
-from richpanel.workers.state_updates import build_customer_link, build_next_state
+from richpanel.workers.reply_quality import ReplyQualityReader
+from richpanel.workers.state_updates import (
+    build_customer_link,
+    build_next_state,
+    build_quality_counts,
+)
 
 MAX_STATE_ATTEMPTS: Final = 5
 
@@ -56,6 +61,7 @@ class Worker:
 
     stores: Stores
     flag_reader: FeatureFlagReader
+    quality_reader: ReplyQualityReader
     context_loader: ContextLoader
     action_runner: ActionRunner
     settings: RichpanelSettings
@@ -142,7 +148,8 @@ class Worker:
         self, claim: Claim[IdempotencyRecord], event: ResolvedEvent, flags: FeatureFlags, is_last: bool
     ) -> None:
         """Decide and act on a claimed event, then complete it."""
-        facts = await self.context_loader.load_facts(event, flags)
+        stopped = await self.quality_reader.read()
+        facts = await self.context_loader.load_facts(event, flags, stopped)
         if facts is None:
             await self._complete_missing(claim, event.message, is_last)
             return
@@ -199,7 +206,10 @@ class Worker:
         for _ in range(MAX_STATE_ATTEMPTS):
             try:
                 await claim.complete(
-                    _build_state_write(facts, decision), *entries, result={"actions": len(decision.actions)}
+                    _build_state_write(facts, decision),
+                    *build_quality_counts(facts, decision),
+                    *entries,
+                    result={"actions": len(decision.actions)},
                 )
                 return
             except TransactionCancelled:
@@ -312,6 +322,7 @@ def build_worker(
     return Worker(
         stores,
         FeatureFlagReader(stores),
+        ReplyQualityReader(stores, settings),
         ContextLoader(stores, desk, shop, classifier, settings),
         ActionRunner(stores, desk, settings),
         settings,

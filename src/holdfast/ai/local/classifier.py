@@ -8,11 +8,15 @@ then it trains the final model on all examples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from holdfast.ai.local.features import build_features
 from holdfast.ai.local.folds import assign_folds
@@ -25,6 +29,9 @@ TRAINING_STEPS: Final = 100
 HOLDOUT_FOLDS: Final = 5
 TEMPERATURES: Final = tuple(float(each) for each in np.geomspace(0.1, 3.0, 60))
 MAX_ALTERNATIVES: Final = 3
+# The names in a saved classifier.
+LABELS_NOTE: Final = "labels"
+WEIGHTS_TENSOR: Final = "weights"
 
 Matrix = NDArray[np.float32]
 Indexes = NDArray[np.int64]
@@ -55,14 +62,23 @@ class LinearClassifier:
 
     def classify_all(self, texts: Sequence[str]) -> list[Classification]:
         """Classify the texts in one batch, in their order."""
+        return [self._to_classification(row) for row in self.compute_probabilities(texts)]
+
+    def compute_probabilities(self, texts: Sequence[str]) -> Matrix:
+        """Return one row per text, with the probability of each label in the order of `labels`."""
         rows = build_features([self._prepare(text) for text in texts], self._embedder)
-        return [self._to_classification(row) for row in _compute_softmax(rows @ self._weights)]
+        return _compute_softmax(rows @ self._weights)
+
+    def save(self, file: Path, notes: Mapping[str, str]) -> None:
+        """Write labels, weights and `notes` into a file. Its bytes depend on nothing else."""
+        metadata = {LABELS_NOTE: json.dumps(self._labels), **notes}
+        save_file({WEIGHTS_TENSOR: np.ascontiguousarray(self._weights)}, file, metadata)
 
     def _to_classification(self, probabilities: Matrix) -> Classification:
-        # Stable: of two equal probabilities, the first label wins on every machine.
         """Rank the labels; below `confidence_min` the result is `unknown` with the best labels as
         alternatives.
         """
+        # Stable: of two equal probabilities, the first label wins on every machine.
         order = np.argsort(-probabilities, kind="stable")
         ranked = [(self._labels[place], float(probabilities[place])) for place in order]
         best, confidence = ranked[0]
@@ -85,6 +101,29 @@ def train(
     return LinearClassifier(
         labels, _fit_weights(rows, wanted) / temperature, embedder, confidence_min, prepare
     )
+
+
+def load(file: Path, embedder: Embedder, confidence_min: float, prepare: PrepareText) -> LinearClassifier:
+    """Load a saved classifier. `embedder` and `prepare` must be those that it was trained with. Raise
+    `InvalidRequest` if the weights do not fit the embedder.
+    """
+    with safe_open(file, framework="np") as opened:
+        labels = tuple(json.loads(opened.metadata()[LABELS_NOTE]))
+        weights: Matrix = opened.get_tensor(WEIGHTS_TENSOR)
+    columns = build_features([""], embedder).shape[1]
+    if weights.shape != (columns, len(labels)):
+        raise InvalidRequest(
+            f"Invalid classifier {file}: expected weights of {columns} features and {len(labels)} labels, "
+            f"got "
+            f"{weights.shape}. Train it again with this embedder."
+        )
+    return LinearClassifier(labels, weights, embedder, confidence_min, prepare)
+
+
+def read_notes(file: Path) -> dict[str, str]:
+    """Return the notes that a classifier was saved with."""
+    with safe_open(file, framework="np") as opened:
+        return {name: note for name, note in opened.metadata().items() if name != LABELS_NOTE}
 
 
 def _check_labels(labels: Sequence[str]) -> None:

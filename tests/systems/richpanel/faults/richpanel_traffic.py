@@ -244,7 +244,7 @@ def _build_facts(
         now=START,
         state=state,
     )
-    found = orders.get(facts.order_number) if facts.order_number else None
+    found = next((orders[number] for number in facts.order_numbers if number in orders), None)
     return replace(facts, order=_build_order(found)) if found and not facts.is_late else facts
 
 

@@ -13,7 +13,8 @@ from richpanel.domain.feature_flags import FeatureFlags, build_switches
 from richpanel.domain.idempotency_keys import parse_key
 from richpanel.domain.inbound_events import InboundEvent
 from richpanel.domain.intents import Intent, get_intent_classifier
-from richpanel.domain.orders import Order, find_order_number, hash_email, is_verified
+from richpanel.domain.order_numbers import find_answer_numbers, find_order_candidates
+from richpanel.domain.orders import Order, hash_email, is_verified, normalise_number
 from richpanel.domain.routing import TEAMS, Team, find_risks
 from richpanel.domain.rules import HANDED_OVER_TAG, Decision, Facts, decide
 from richpanel.domain.templates import load_templates
@@ -231,7 +232,6 @@ def test_reveals_an_order_when_number_and_address_match() -> None:
         ("where is order #48213", ORDER, None),
         ("where is order #48214", ORDER, ADA),
         ("where is order #48213", None, ADA),
-        ("where are orders #48213 and #48214", ORDER, ADA),
         ("where is my order", ORDER, ADA),
     ],
 )
@@ -245,6 +245,40 @@ def test_reveals_nothing_about_an_order_without_a_match(
     assert ORDER.status not in reply.text
 
 
+def test_several_orders_in_one_question_go_to_a_person() -> None:
+    decision = decide(make_facts("where are orders #48213 and #48214", order=ORDER))
+
+    assert list_targets(decision, ActionType.auto_reply) == []
+    assert "it names several orders, so a person answers" in decision.reasons
+
+
+def test_bare_number_that_the_shop_does_not_confirm_counts_as_none() -> None:
+    decision = decide(make_facts("Where is it? I paid with the voucher from 2024, it was 88123 or so"))
+
+    assert list_targets(decision, ActionType.auto_reply) == ["ask_order_number"]
+
+
+@pytest.mark.parametrize(
+    "text", ["I ordered on 3 November 2026", "I paid 129.00 on 2026-11-03, call 0113 496 0771"]
+)
+def test_dates_prices_and_phone_numbers_are_never_called_a_wrong_order_number(text: str) -> None:
+    first = decide(make_facts(text))
+    later = decide(apply_decision(make_facts(), event=make_facts(text).event))
+
+    assert list_targets(first, ActionType.auto_reply) == ["ask_order_number"]
+    assert list_targets(later, ActionType.auto_reply) == ["ask_order_number_reminder"]
+
+
+def test_a_request_for_a_person_under_a_quoted_question_reaches_one() -> None:
+    quoted = "On Mon, 2 Feb 2026 at 10:15, Shop <a@shop.example> wrote:\n> Is it order #48213?"
+    text = f"I want to speak to a person\n\n{quoted}"
+    decision = decide(apply_decision(make_facts(), event=make_facts(text).event, order=ORDER))
+
+    assert list_targets(decision, ActionType.route) == [Team.care]
+    assert list_targets(decision, ActionType.auto_reply) == []
+    assert "human_request is for a person" in decision.reasons
+
+
 def test_asks_for_the_number_twice_then_hands_over() -> None:
     first = make_facts()
     second = apply_decision(
@@ -254,7 +288,7 @@ def test_asks_for_the_number_twice_then_hands_over() -> None:
     fourth = apply_decision(third, event=make_facts(message_id="m-4").event, message_key="m-4")
 
     sent = [list_targets(decide(each), ActionType.auto_reply) for each in (first, second, third, fourth)]
-    assert sent == [["ask_order_number"], ["ask_order_number_again"], ["handed_over"], []]
+    assert sent == [["ask_order_number"], ["ask_order_number_reminder"], ["handed_over"], []]
     assert HANDED_OVER_TAG in list_targets(decide(third), ActionType.tag)
     assert list_targets(decide(third), ActionType.escalate) == [Team.care]
     assert fourth.state is not None and fourth.state.handed_over and fourth.state.pending_flow is None
@@ -289,11 +323,11 @@ def test_question_after_the_last_reply_is_handed_over() -> None:
 def test_bare_number_answers_only_the_pending_question() -> None:
     asked = apply_decision(make_facts(), event=make_facts("it's 48213").event, order=ORDER)
 
-    assert asked.order_number == "48213"
+    assert asked.order_numbers == ("48213",) and asked.named_number == "48213"
     assert list_targets(
         decide(replace(asked, classification=Classification(UNKNOWN, 0.2))), ActionType.auto_reply
     ) == ["order_status"]
-    assert make_facts("it's 48213").order_number is None
+    assert make_facts("it's 48213").named_number is None
 
 
 @pytest.mark.proves("RP-23")
@@ -438,7 +472,7 @@ def test_expired_switches_mean_safe_mode() -> None:
         ("reference RP-22017.", "RP22017"),
         ("order １２３４５", "12345"),
         ("I paid 12345 dollars", None),
-        ("order 48213 or order 48214", None),
+        ("order 48213 or order 48214", "48213 48214"),
         ("order 48213 and again #48213", "48213"),
         ("I ordered 2 shirts", None),
         ("call me, my number is 555-123-4567", None),
@@ -452,7 +486,9 @@ def test_expired_switches_mean_safe_mode() -> None:
     ],
 )
 def test_finds_only_labelled_order_numbers_and_no_phone_card_or_date(text: str, number: str | None) -> None:
-    assert find_order_number(text) == number
+    named = [normalise_number(each.text) for each in find_order_candidates(text) if each.is_named]
+
+    assert named == ([] if number is None else number.split())
 
 
 @pytest.mark.parametrize(
@@ -469,7 +505,7 @@ def test_finds_only_labelled_order_numbers_and_no_phone_card_or_date(text: str, 
     ],
 )
 def test_finds_a_bare_number_where_one_is_expected(text: str, number: str | None) -> None:
-    assert find_order_number(text, allow_bare=True) == number
+    assert [each.text for each in find_answer_numbers(text)] == ([] if number is None else [number])
 
 
 def test_requested_order_number_keeps_the_team() -> None:
