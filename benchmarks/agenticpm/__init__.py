@@ -1,0 +1,1 @@
+"""Benchmarks of Trip Cortex: similarity search, and bookings at scale."""
