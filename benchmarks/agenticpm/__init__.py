@@ -1,1 +1,1 @@
-"""Benchmarks of Trip Cortex: similarity search, and bookings at scale."""
+"""Benchmarks of AgenticPM: the review of projects against labels."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,7 +19,7 @@ from agenticpm.integrations.jira.export_parser import collect_sprints, parse_sea
 from agenticpm.integrations.mail_files import parse_mail
 from holdfast.core.clock import SystemClock
 from holdfast.core.errors import InvalidRequest
-from holdfast.model.system import Command
+from holdfast.model.system import Command, Explanation
 
 MAX_EXPORT_BYTES: Final = 256 * 1024 * 1024
 MAX_MAIL_BYTES: Final = 32 * 1024 * 1024
@@ -33,7 +33,8 @@ async def review_export(
 ) -> Any:
     """Review a Jira export: signals, health and proposed RAID items. Writes nothing."""
     project = read_project(file, sprints, mails)
-    return to_json(review(project, _parse_now(now)))
+    found = review(project, _parse_now(now))
+    return Explanation(tuple(format_lines(found)), to_json(found))
 
 
 def read_project(file: Path, sprints: Path | None = None, mails: Path | None = None) -> ProjectRecord:
@@ -52,6 +53,19 @@ def to_json(found: Review) -> dict[str, Any]:
         "signals": [_format_signal(each) for each in found.signals],
         "raid": [_format_proposal(each) for each in raid],
     }
+
+
+def format_lines(found: Review) -> Iterator[str]:
+    """Yield a review as lines for a person."""
+    yield f"Health: {found.health}"
+    yield ""
+    yield f"Signals: {len(found.signals) or 'none'}"
+    for signal in found.signals:
+        yield f"  [{signal.severity}] {signal.kind}: {signal.evidence}"
+    yield ""
+    yield f"Proposals for the logs: {len(found.proposals) or 'none'}"
+    for proposal in found.proposals:
+        yield f"  {proposal.kind} ({proposal.source}): “{proposal.quote}”"
 
 
 def _format_signal(signal: ReviewSignal) -> dict[str, Any]:
@@ -75,7 +89,7 @@ def _format_proposal(proposal: Proposal) -> dict[str, Any]:
 def _parse_now(text: str | None) -> datetime:
     """Return the time, in UTC without a zone; the current time without a text."""
     if text is None:
-        return SystemClock().now()
+        return datetime.fromtimestamp(SystemClock().now(), UTC)
     try:
         found = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     except ValueError:

@@ -46,7 +46,7 @@ class Thresholds(Value):
     overload_tickets: Annotated[int, Field(ge=2, le=1000)] = 5
     overload_factor: Share = Decimal(2)
     # A sprint is at risk when its open work is this many times what can be expected in the time left.
-    sprint_overload: Share = Decimal("1.25")
+    sprint_overload: Share = Decimal("1.5")
     # A milestone is at risk when its forecast chance is below this; it is critical when due within these days.
     milestone_chance: Share = Decimal("0.15")
     near_milestone_days: Days = 30

@@ -23,12 +23,12 @@ _HEADING: Final = re.compile(
     r")\b[^\n:|–—-]{0,25}(?::|$|\||\s[–—-]\s|\n)",
     re.IGNORECASE | re.MULTILINE,
 )
-# The same names inside a line, where only a colon makes them a heading.
+# The same names inside a line, where a colon or the end of the line makes them a heading.
 _INLINE: Final = re.compile(
     r"(?:^|[.!?;)]\s+)(?:acceptance(?: criteria| tests?)?|acs?|dod|definition of done|done when|accepted when"
     r"|ak|abnahme(?:kriterien)?|akzeptanzkriterien|ca|crit[èe]res? d['’ ]acceptation|criterios? de aceptaci[óo]n"
-    r"|criteri di accettazione|crit[ée]rios de aceita[çc][ãa]o|acceptatiecriteria)\s?(?:\([^)]*\)\s?)?:",
-    re.IGNORECASE,
+    r"|criteri di accettazione|crit[ée]rios de aceita[çc][ãa]o|acceptatiecriteria)\s?(?:\([^)]*\)\s?)?(?::|$)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _NUMBERED: Final = re.compile(r"^\W*(?:AC|AK|CA)[ .#-]?\d{1,2}\b", re.MULTILINE)
 # Given/When/Then: at least two of the three words, in order.

@@ -6,6 +6,7 @@ kind at most. What is found is a proposal: nothing here writes a log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -50,10 +51,11 @@ def read_statements(text: str, source: Source, *, is_held: bool = False) -> Iter
 
 def read_sentence(sentence: Sentence, source: Source, *, is_held: bool = False) -> Statement | None:
     """Return what a sentence says, or None."""
-    if not _is_fact(sentence) or (source is Source.description and is_criteria_line(sentence.line)):
+    if not _is_fact(sentence):
         return None
     text = sentence.text
-    for kind, weigh in _READERS:
+    is_criterion = source is Source.description and _is_criterion(sentence)
+    for kind, weigh in _READERS[:1] if is_criterion else _READERS:
         if weight := weigh(text, source, is_held):
             return Statement(kind, text, weight)
     return None
@@ -63,7 +65,7 @@ def says_blocked(text: str) -> str | None:
     """Return the sentence that says that work is blocked now, or None."""
     found = None
     for sentence in split_sentences(text):
-        if not _is_fact(sentence) or is_criteria_line(sentence.line):
+        if not _is_fact(sentence) or _is_criterion(sentence):
             continue
         if _says(words.BLOCKED, words.NOT_BLOCKED, sentence.text) and not _is_resolved(sentence.text):
             found = sentence.text
@@ -98,9 +100,15 @@ def _is_fact(sentence: Sentence) -> bool:
     return not sentence.is_question and words.HYPOTHETICAL.search(sentence.text) is None
 
 
-def _says(pattern: object, negated: object, text: str) -> bool:
+def _is_criterion(sentence: Sentence) -> bool:
+    """Return whether a sentence is part of acceptance criteria: those may follow others in the same line."""
+    end = sentence.line.find(sentence.text) + len(sentence.text)
+    return is_criteria_line(sentence.line[:end])
+
+
+def _says(pattern: re.Pattern[str], negated: re.Pattern[str], text: str) -> bool:
     """Return whether the pattern occurs and its negation does not."""
-    return bool(pattern.search(text)) and not negated.search(text)  # type: ignore[attr-defined]
+    return bool(pattern.search(text)) and not negated.search(text)
 
 
 # --- kinds --------------------------------------------------------------------------------------------------

@@ -98,6 +98,9 @@ ASSUMPTION: Final = _any(
     r"\b(?:we|i)(?:'re|’re|'m|’m)?(?: \w+){0,2} (?:tak(?:e|ing) (?:it )?(?:for granted|as (?:given|read|a given))|taking it)\b",
     r"\btak(?:e|en|ing) (?:it )?(?:for granted|as read|as (?:a )?given) that\b|\bworking on the basis that\b"
     r"|\b(?:on|from) the (?:basis|premise|understanding) that\b|\bcounting on the fact\b|\bpremise is\b",
+    r"\b(?:i|we) (?:\w+ )?take it (?:that|you|we|the)\b|\b(?:i|we)(?:'re|’re)? (?:\w+ )?(?:reckon(?:ing)?|count(?:ing)?|bank(?:ing)?) (?:on|with|that)\b",
+    r"\b(?:we|i) (?:\w+ )?expect (?:that )?(?:\w+ ){1,5}?(?:to|will|still) (?:\w+ )?(?:keep|stay|remain|continue|hold|be available|provide|accept|cover|suffice)\b",
+    r"\brechne[n]? (?:\w+ ){0,3}damit\b|\bverlassen uns darauf\b|\b(?:nous comptons|on compte|je compte) (?:\w+ )?sur\b|\bcontamos con (?:que|el|la)\b",
     r"\b(?:wir|ich|man|alle)? ?(?:geh(?:en|e|t)) (?:\w+ ){0,3}(?:davon|von) (?:\w+ ){0,4}aus\b|\bgeh(?:en|e|t) davon aus\b",
     r"\bdavon ausgegangen\b|\bausgehend davon\b|\bdavon aus(?:gehend)?, dass\b",
     r"\b(?:unter|in) der (?:annahme|voraussetzung)\b|\bannahmen?\s?(?:ist|:|dabei|dass|, dass)|\bdie annahme\b",
@@ -136,8 +139,11 @@ RISK_WORD: Final = _any(
     r"\b(?:i|we|i'm|i’m|am|are|we're|we’re|really|bit|quite|still|me|us|what|also|very|somewhat) (?:\w+ ){0,3}?(?:worr(?:y|ies|ied)|"
     r"concern(?:s|ed)?|afraid|fear|fears|nervous|uneasy|bothers?|scares?)\b",
     r"\bmy (?:\w+ )?(?:worry|concern|fear)\b|\bworr(?:ied|ying)\b|\bkeeps me (?:awake|up)\b|\bdanger (?:is|of|that)\b",
-    r"\b(?:likely|probable|probably|expect(?:ed)?|might|may|could|will probably|looks like|good chance)\b.{0,40}\b"
-    r"(?:slip|be late|miss (?:the|our|its)|not make (?:it|the)|overrun|run out|fall behind|be delayed|drop out)\b",
+    r"\bone more \w+ and\b|\bor (?:else )?(?:we|the \w+)(?: will|['’]ll)? (?:lose|miss|slip)\b|\bwill probably (?:slip|be late|miss|overrun)\b",
+    r"\b(?:real|good|high|fair|big|decent|serious|strong|every|small|growing) (?:chance|possibility|likelihood|probability)\b",
+    r"\bthere(?: is|'s|’s) (?:still )?(?:an? |some )(?:\w+ )?(?:chance|possibility|danger) (?:that|of|we)\b|\bit is (?:quite |very )?possible that\b",
+    r"\bes kann (?:\w+ ){0,3}sein, dass\b|\b(?:gut|durchaus) möglich, dass\b|\bil (?:est (?:fort |bien )?possible|se (?:peut|pourrait)) que\b",
+    r"\b(?:es (?:muy |bastante )?(?:posible|probable)|hay (?:muchas |serias )?posibilidades de) que\b|\bfortes chances\b|\bexpuest[oa]s a\b",
     r"^risik(?:o|en)\s?[:–-]|\b(?:das|ein|ein(?:ziges|em)?|großes|grosses|größte[rs]?|hohes|besteht|sehe|sehen|bleibt|haben|mit dem|dem)"
     r" (?:\w+ ){0,3}risiko\b(?! (?:bewertung|klasse|modell))|\bgefahr(?:,| dass| besteht|:)|\b(?:sehe|besteht) (?:\w+ ){0,3}gefahr\b",
     r"\b(?:droht|drohen)\b|\bgefährde[tn]\b|\b(?:be)?fürchte(?:n|t)?\b|\bsorge[n]?,? (?:dass|um|macht|wegen)\b|\bmacht mir sorgen?\b"
@@ -175,7 +181,7 @@ _BAD: Final = (
     r"|drop(?:s|ped)? out|weeks? (?:more|behind|longer)|behind|again|extra|double|worse|outage|overload\w*|collapse\w*|fall over|fined?"
     r"|nicht|kein\w*|ohne|versp[äa]t\w*|verzöger\w*|verschieb\w*|verschoben|scheiter\w*|platz(?:t|en)|ausf[aä]ll\w*|fehlen|knapp|zu sp[äa]t"
     r"|teurer|verlier\w*|verpass\w*|gefährde\w*"
-    r"|retard\w*|manqu\w+|perd\w+|sans|report\w+|décal\w+|gliss\w+|échou\w+|trop tard|impossible|pas (?:\w+ )?(?:prêt|tenir|livrer|possible)\w*"
+    r"|retard\w*|manqu\w+|perd\w+|sans|arrêt\w+|interromp\w+|suspend\w+|report\w+|décal\w+|gliss\w+|échou\w+|trop tard|impossible|pas (?:\w+ )?(?:prêt|tenir|livrer|possible)\w*"
     r"|repouss\w+|compromet\w*|refus\w+|pénalit\w+"
     r"|retras\w+|perder\w*|perdemos|fallar\w*|sin|aplaz\w+|tarde|no (?:\w+ ){0,3}(?:llegar\w*|podr\w+|esta\w+|alcanz\w+|da tiempo)|imposible"
     r"|posponer|incumpl\w+|multa\w*|quedar\w* sin|parar\w*|detener\w*"
@@ -204,7 +210,7 @@ MAYBE: Final = _any(
 )
 # Outcomes that are bad for a schedule, which `MAYBE` makes a risk without a condition.
 SERIOUS: Final = _any(
-    r"\b(?:slip(?:s|ped|ping)?|be (?:\w+ )?late|delay\w*|miss (?:the|our|its)|lose (?:the|our|a|two|three)|leaves? (?:us|you|them|me) (?:without|with)"
+    r"\b(?:slip(?:s|ped|ping)?|be (?:\w+ )?late|stop (?:working|the)|fall behind|drop out|not make (?:it|the)|leav\w+ (?:\w+ ){1,4}without|delay\w*|miss (?:the|our|its)|lose (?:the|our|a|two|three)|leaves? (?:us|you|them|me) (?:without|with)"
     r"|no (?:\w+ )?time|without (?:time|a|any)|postpone\w*|push\w* (?:\w+ ){0,4}(?:back|out)|not (?:be )?(?:ready|available|in time|hold|enough)"
     r"|strike|leave (?:us|the team)|run out|fall through|overrun|not survive|not arrive|too late|resign\w*|cost us|cut (?:the|our)|withdraw\w*)\b",
     r"\b(?:verzöger\w*|verschieb\w*|nicht (?:rechtzeitig|fertig|reichen|halten)|zu spät|ausfallen|scheitern|platzen|knapp werden|fehlen)\b",
@@ -223,17 +229,19 @@ DEPENDENCY: Final = _any(
     r"\b(?:we|i|this|it|which|that|work|story|ticket|team|date|rollout|release|launch|start|everything|step|\w+)(?: \w+){0,2} depend(?:s|ing)?"
     r" (?:\w+ )?(?:on|upon)\b(?! (?:the (?:screen|size|number|browser|locale|user|type)|how|whether))|\bdependent on\b|\bhinges on\b",
     r"\b(?:we|i|i'm|i’m|we're|we’re|still|now|currently|is|are|am|been|just) (?:\w+ ){0,2}?(?:wait(?:ing)?|await(?:ing)?) "
-    r"(?:\w+ ){0,2}?(?:for|on|until|\w+)",
+    r"(?:\w+ ){0,2}?(?:for|on|until|\w+)|^(?:this |it )?depends on\b|\bhas to come from\b",
     r"^(?:still |now )?(?:waiting|awaiting|pending)\b(?! (?:room|list|time|page|screen|state))",
     r"\b(?:can(?:not|'t|’t)|could not|won['’]t|will not|able to|not) (?:\w+ ){1,12}?(?:until|unless|before|without)\b",
     r"\b(?:can|will|possible|starts?|start|able) (?:\w+ ){0,4}?only (?:\w+ ){0,8}?(?:when|once|after|if)\b|\bonly (?:when|once|after)\b",
-    r"\b(?:nothing|no) (?:\w+ ){0,8}?(?:until|before|unless)\b|\b(?:has|have) not (?:yet )?(?:answered|replied|responded|sent|delivered|confirmed)\b",
+    r"\b(?:nothing|no) (?:\w+ ){0,2}(?:happens?|moves?|can|will|goes|starts?|works?|more|possible|go-live|release|test|rollout)\b (?:\w+ ){0,8}?(?:until|before|unless)\b|\b(?:has|have) not (?:yet )?(?:answered|replied|responded|sent|delivered|confirmed)\b",
     r"\bneeds? (?:to be )?(?:\w+ ){0,6}?(?:from|by) (?:the |our |their )?[A-Z]\w+|\b(?:must|has to|have to|needs? to) (?:\w+ ){1,10}?(?:before|first"
     r"|so that we|until)\b|\brel(?:y|ies|ying) on (?:the |their |its )?[A-Z]?\w+ (?:to|for)\b|\bno (?:reply|answer|response|word)"
     r" (?:\w+ )?(?:from|yet|since)\b",
     r"\b(?:wart(?:e|en|et)) (?:\w+ ){0,4}?(?:auf|noch)\b|\bin erwartung\b|\bsteht (?:noch )?aus\b|\bstehen (?:noch )?aus\b|\bfehlt (?:uns )?noch\b",
     r"\b(?:erst|nur|nicht|frühestens|nichts) (?:\w+ ){0,8}?\w*,? (?:wenn|sobald|nachdem|bevor|bis|solange)\b|\berst nach\b|\bangewiesen auf\b",
     r"\bhäng(?:t|en|e) (?:\w+ ){0,3}?(?:davon|von|vom|an|am) (?:\w+ ){0,4}?ab?\b|\babhängig (?:von|vom)\b|\b(?:bevor|solange)\b.{0,80}\b(?:nicht|kein\w*)\b",
+    r"\bohne\b.{3,60}\b(?:können|kann|geht|läuft)\b.{0,40}\b(?:nicht|nichts|kein\w*)\b|\bbrauch(?:en|t|e) (?:\w+ )?(?:zuerst|vorher|erst|noch)\b",
+    r"\bsans\b.{3,60}\bne p(?:eu|ou)\w+\b|\bsin\b.{3,60}\bno (?:podemos|puedo|se puede)\b|\bsigue (?:sin|pendiente)\b",
     r"\b(?:muss|müssen) (?:\w+ ){0,8}?(?:bevor|vorher|zuerst|erst|damit)\b|\bbrauch(?:en|t|e) (?:\w+ ){0,5}?(?:von|vom) \w+",
     r"\b(?:attend(?:s|ons|ent)?|attendant) (?:\w+ ){0,4}?\w+|\ben attente (?:de|du|d['’])|\bdépend(?:ons|ent|ant|re)? (?:\w+ )?(?:de|du|des|d['’])",
     r"\b(?:tant que|avant que|qu['’]après|qu['’]une fois|qu['’]à partir|seulement (?:quand|après|si)|uniquement après|dès que)\b|\bil (?:nous )?faut "
@@ -245,6 +253,10 @@ DEPENDENCY: Final = _any(
 )
 # In a description, which says how a product shall behave, only these count.
 DEPENDENCY_STATED: Final = _any(
+    r"^(?:this |it )?depends on (?:the |our )?\w+",
+    r"\b(?:this|it|we|i|work|story|ticket|task|team)(?: \w+){0,3} (?:can(?:not|'t|’t)|can only|could only) (?:\w+ ){0,14}?(?:before|until|unless|without|once|after|when)\b",
+    r"\b(?:blocked|waits|waiting|pending) (?:by|on|for|until) (?:the )?[A-Z]\w+|\b(?:needs|requires) (?:\w+ ){1,8}?(?:from|by) (?:the |our |their )?\w+ "
+    r"(?:team|department|vendor|supplier|provider|office|group|board|bank|customer|client|partner|agency|authority)\b",
     r"^dependenc(?:y|ies)\s?(?:on \w+)?\s?[:–-]|^(?:abhängigkeit(?:en)?|dépendances?|dependencias?|dipendenz[ae])\s?[:–-]",
     r"\b(?:we|this|it|work|story|ticket|start|rollout|launch|migration|cutover|delivery)(?: \w+){0,2} depends? (?:\w+ )?(?:on|upon)\b|\bhinges on\b",
     r"\b(?:we|team|i) (?:\w+ )?(?:can(?:not|'t|’t)|will not|won['’]t|can only|are waiting|need) (?:\w+ ){0,14}?(?:until|unless|before|once|for|from)\b",
@@ -255,6 +267,9 @@ DEPENDENCY_STATED: Final = _any(
     r"\b(?:dependemos|depende) (?:de|del)\b|\bno podemos (?:\w+ ){0,10}?(?:hasta|sin|antes)\b|\besperamos (?:a|que|la|el)\b|\bhasta que\b",
 )
 NO_DEPENDENCY: Final = _any(
+    r"\b(?:wait\w*|await\w*|pending|depend\w*) (?:for|on)? ?(?:the |a |my |your |code |green )*(?:ci|build|pipeline|review\w*|merge|tests?|deploy\w*|pr|pull request"
+    r"|qa|time|list|room|libs?|library|package)\b|\b(?:have|got) (?:it|them) now\b|\bwaiting (?:time|room|list|state)s?\b|\bdependency (?:graph|update|injection|tree)",
+    r"\bplease (?:send|let|give|reply|confirm|call)\b|\bbefore (?:monday|tuesday|wednesday|thursday|friday|the weekend|lunch|noon)\b.{0,12}$",
     r"\b(?:not|n['’]t|no longer|nothing|never|nobody|no one|without) (?:\w+ ){0,2}(?:wait(?:ing)?|await\w*|depend\w*|pending)\b|\bindependent",
     r"\bno (?:\w+ )?dependenc(?:y|ies)\b|\bno need to wait\b|\bwaited\b|\bwas waiting\b|\bwere waiting\b|\bhad to wait\b|\bdepending on\b",
     r"\b(?:nicht|kein\w*|nichts) (?:\w+ ){0,3}(?:mehr |länger )?(?:warten|abhängig\w*)\b|\bunabhängig\b|\bwarteten\b|\bkeine abhängigkeit",
@@ -272,6 +287,10 @@ ISSUE: Final = _any(
     r"|down since|offline|ill|sick|off sick|in hospital)\b",
     r"\b(?:has|have) (?:\w+ )?(?:left|quit|resigned|failed|broken|crashed|stopped|expired|gone (?:bust|bankrupt|missing)|died|lost|collapsed|burnt?)\b",
     r"\b(?:keeps?|kept|has been|have been|been) (?:\w+ )?(?:failing|crashing|timing out|rejecting|refusing|losing|stopping|dropping)\b",
+    r"\b(?:expired|vanished|disappeared|resigned|walked out|was let go|passed away|went (?:bust|bankrupt|missing|down)|broke down|burned out|burnt out|stopped working)\b",
+    r"\b(?:storniert|kündigte|gekappt|weggefallen|verstorben|verunglückt|ausgebrannt|fehlgeschlagen|zusammengebrochen|insolvenz|ausfall)\b|\bfällt (?:\w+ ){0,4}aus\b",
+    r"\b(?:résili|effac|perd|arrach|incendi|brûl|déraill|bris|coup|interromp|abandonn)(?:é|u)e?s?\b|\best (?:tombé|parti)e?\b|\bne (?:répond|fonctionne|marche)(?:nt)? plus\b",
+    r"\b(?:robaron|perdimos|se fue|dejó de|dejaron de|no funciona|se (?:quemó|inundó|dañó|incendió)|rescindió|cerró la cuenta|borr(?:ó|aron|ad[oa]s?)|suspendi(?:ó|eron|d[oa]))\b",
     r"\bwe (?:have|hit|ran into|are having|face) (?:\w+ ){0,3}(?:problem|issue|trouble)s?\b|\b(?:broke|failed|crashed|burned|resigned|refused|leaked) (?:\w+ ){0,4}"
     r"(?:yesterday|today|last|on|this|so|and|again|since)\b|\b(?:is|are) (?:\w+ )?(?:down|out) (?:since|until|for|with)\b",
     r"\b(?:verloren|gekündigt|ausgefallen|abgesagt|gesperrt|gestohlen|beschädigt|zerstört|abgelehnt|erkrankt|krank|insolvent|verschwunden|gelöscht|abgelaufen"

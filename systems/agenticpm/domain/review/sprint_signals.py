@@ -22,6 +22,8 @@ from agenticpm.domain.tickets import Sprint
 
 MIN_SPRINTS: Final = 2
 MAX_SPRINTS: Final = 6
+# On the last day little time is left for little work: less than this share of a sprint is no risk for it.
+MIN_SHORTFALL: Final = Decimal("0.25")
 MAX_NAMED: Final = 8
 
 
@@ -71,7 +73,7 @@ def _find_at_risk(seen: Observation, sprint: Sprint, items: Sequence[WorkItem]) 
     expected, best = average * share, max(done) * share
     if not average or remaining <= best or remaining < expected * seen.thresholds.sprint_overload:
         return
-    if measure(items, in_points) < average * seen.thresholds.sprint_overload and share < _LAST_DAYS:
+    if remaining - expected < average * MIN_SHORTFALL:
         return
     unit = "points" if in_points else "tickets"
     evidence = (
@@ -80,10 +82,6 @@ def _find_at_risk(seen: Observation, sprint: Sprint, items: Sequence[WorkItem]) 
         f"so about {format_amount(expected, unit)} can be expected"
     )
     yield ReviewSignal(ReviewKind.sprint_at_risk, Severity.high, None, evidence, sprint.name)
-
-
-# Work is often closed on the last days: a sprint of usual size is not at risk for that.
-_LAST_DAYS: Final = Decimal("0.5")
 
 
 def _list_past(seen: Observation, sprint: Sprint) -> list[Sprint]:
@@ -225,8 +223,9 @@ def _find_late(
         f"{name} is due on {due.isoformat()} with {format_count(len(left), 'open ticket')}; at the pace of the "
         f"last weeks the chance to finish is {round(chance * 100)} %{checked}"
     )
+    # A release is promised to others; an epic's date is the team's own.
     is_near = (due - seen.today).days <= seen.thresholds.near_milestone_days
-    severity = Severity.critical if is_near else Severity.high
+    severity = Severity.critical if is_near and ticket is None else Severity.high
     yield ReviewSignal(ReviewKind.milestone_at_risk, severity, ticket, evidence, name)
 
 
