@@ -83,7 +83,9 @@ def _get_fact(fact: dict[str, Any]) -> Fact:
 
 def main() -> None:
     """Measure all cases of a folder and print the totals."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--list", action="store_true", help="name what was missed and what was wrong")
     parser.add_argument("--only", choices=("even", "odd"), help="measure a part of the cases")

@@ -15,7 +15,24 @@ from agenticpm.domain.reading.sentences import split_quotes, unwrap
 from agenticpm.domain.review.records import Mail
 
 _BLOCKS: Final = frozenset(
-    ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "ul", "ol", "table", "blockquote", "td", "hr", "body")
+    (
+        "p",
+        "div",
+        "br",
+        "li",
+        "tr",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "ul",
+        "ol",
+        "table",
+        "blockquote",
+        "td",
+        "hr",
+        "body",
+    )
 )
 _SKIPPED: Final = frozenset(("style", "script", "head", "title"))
 _QUOTE_CLASSES: Final = ("gmail_quote", "moz-cite-prefix", "yahoo_quoted", "divRplyFwdMsg", "appendonsend")

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from agenticpm.domain.reading import vocabulary as words
-from agenticpm.domain.reading.criteria import is_criteria_line
+from agenticpm.domain.reading.criteria import is_criterion
 from agenticpm.domain.reading.sentences import Sentence, split_sentences
 
 
@@ -54,8 +54,8 @@ def read_sentence(sentence: Sentence, source: Source, *, is_held: bool = False) 
     if not _is_fact(sentence):
         return None
     text = sentence.text
-    is_criterion = source is Source.description and _is_criterion(sentence)
-    for kind, weigh in _READERS[:1] if is_criterion else _READERS:
+    skipped = source is Source.description and is_criterion(text, sentence.line)
+    for kind, weigh in _READERS[:1] if skipped else _READERS:
         if weight := weigh(text, source, is_held):
             return Statement(kind, text, weight)
     return None
@@ -65,7 +65,7 @@ def says_blocked(text: str) -> str | None:
     """Return the sentence that says that work is blocked now, or None."""
     found = None
     for sentence in split_sentences(text):
-        if not _is_fact(sentence) or _is_criterion(sentence):
+        if not _is_fact(sentence) or is_criterion(sentence.text, sentence.line):
             continue
         if _says(words.BLOCKED, words.NOT_BLOCKED, sentence.text) and not _is_resolved(sentence.text):
             found = sentence.text
@@ -100,12 +100,6 @@ def _is_fact(sentence: Sentence) -> bool:
     return not sentence.is_question and words.HYPOTHETICAL.search(sentence.text) is None
 
 
-def _is_criterion(sentence: Sentence) -> bool:
-    """Return whether a sentence is part of acceptance criteria: those may follow others in the same line."""
-    end = sentence.line.find(sentence.text) + len(sentence.text)
-    return is_criteria_line(sentence.line[:end])
-
-
 def _says(pattern: re.Pattern[str], negated: re.Pattern[str], text: str) -> bool:
     """Return whether the pattern occurs and its negation does not."""
     return bool(pattern.search(text)) and not negated.search(text)
@@ -130,6 +124,8 @@ def _weigh_possible_risk(text: str, source: Source, is_held: bool) -> int:
     has_condition = words.CONDITION.search(text) is not None
     if source is not Source.description and has_condition and words.POSSIBLE.search(text):
         return 2
+    if source is Source.description and has_condition and not words.TEAM.search(text):
+        return 0
     return 2 if words.MAYBE.search(text) and words.SERIOUS.search(text) else 0
 
 

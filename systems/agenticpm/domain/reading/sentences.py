@@ -22,7 +22,8 @@ _BULLET: Final = re.compile(r"^\s*(?:[-*•–—]|\d{1,2}[.)]|\[[ xX]?\])\s+")
 # The line above a quoted mail, in the languages of mail programs. Everything from it on was said before.
 _QUOTE_HEADER: Final = re.compile(
     r"^\s*(?:"
-    r"-{2,}\s*(?:original message|ursprüngliche nachricht|message d'origine|mensaje original|original-?nachricht"
+    r"-{2,}\s*(?:original message|ursprüngliche nachricht|message d'origine|mensaje original"
+    r"|original-?nachricht"
     r"|messaggio originale|mensagem original|oorspronkelijk bericht)\s*-{2,}"
     r"|_{10,}"
     r"|(?:on|am|le|el|il(?: giorno)?|em|op)\b.{3,120}\b(?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu"
@@ -102,7 +103,9 @@ def _starts_quote(lines: list[str], number: int) -> bool:
     if _HEADER_START.match(line) and _HEADER_NEXT.match(following):
         return True
     is_wrapped = bool(line.strip()) and bool(following.strip()) and not following.lstrip().startswith(">")
-    return is_wrapped and following.rstrip().endswith(":") and bool(_QUOTE_HEADER.match(f"{line} {following}"))
+    return (
+        is_wrapped and following.rstrip().endswith(":") and bool(_QUOTE_HEADER.match(f"{line} {following}"))
+    )
 
 
 def unwrap(text: str) -> str:

@@ -53,7 +53,7 @@ def forecast_chance(
 
 def simulate(weekly: Sequence[float], left: timedelta, seed: int = SEED) -> list[float]:
     """Return the simulated amounts of work done in the time left, in ascending order."""
-    source = random.Random(seed)  # noqa: S311
+    source = random.Random(seed)
     whole, part = divmod(max(left, timedelta(0)) / _WEEK, 1.0)
     return sorted(
         sum(source.choice(weekly) for _ in range(int(whole))) + part * source.choice(weekly)

@@ -14,41 +14,52 @@ _BLOCKED_STATUS: Final = re.compile(
     r"block|bloqu|bloccat|geblokkeerd|impediment|stuck|hindernis|zablokowan", re.IGNORECASE
 )
 _WAITING_STATUS: Final = re.compile(
-    r"\b(?:on[ -]?hold|hold|wait\w*|await\w*|parked|parking|paused?|defer\w*|postpon\w*|suspended|snoozed|stalled"
+    r"\b(?:on[ -]?hold|hold|wait\w*|await\w*|parked|parking|paused?|defer\w*|postpon\w*|suspended|snoozed"
+    r"|stalled"
     r"|frozen|shelved|stand-?by|on ice|in limbo|needs? (?:more )?(?:info\w*|input|clarification)|dormant"
     r"|info\w* (?:needed|requested|required)|clarification"
-    r"|warte\w*|wartet|wartestellung|angehalten|pausiert|geparkt|zurückgestellt|ruht|ruhend|aufgeschoben|vertagt"
+    r"|warte\w*|wartet|wartestellung|angehalten|pausiert|geparkt|zurückgestellt|ruht|ruhend|aufgeschoben"
+    r"|vertagt"
     r"|ausgesetzt|rückfrage\w*|(?:in )?klärung|wiedervorlage|auf eis|liegt bei|beim? (?!test|review|uns)\w+"
     r"|attente|attend\w*|en pause|suspendue?|reportée?|gelée?|mis de côté|en suspens|chez (?!nous)\w+"
-    r"|espera\w*|en pausa|pausad\w+|aplazad\w+|suspendid\w+|aparcad\w+|pospuest\w+|detenid\w+|congelad\w+|pendiente de"
+    r"|espera\w*|en pausa|pausad\w+|aplazad\w+|suspendid\w+|aparcad\w+|pospuest\w+|detenid\w+|congelad\w+"
+    r"|pendiente de"
     r"|attesa|sospes\w+|in pausa|rimandat\w+|parcheggiat\w+|aguardando|em pausa|suspens\w+|adiad\w+"
     r"|wacht\w*|gepauzeerd|opgeschort|geparkeerd|uitgesteld|oczekuj\w+|wstrzyman\w+|czeka\w*)",
     re.IGNORECASE,
 )
 # Somebody outside the team has it: "With Registrar", "At vendor", "External", "Sent to customer".
 _OUTSIDE_STATUS: Final = re.compile(
-    r"^(?:with|at|sent to|handed to|submitted to|over to) (?:the )?\w+|\b(?:3rd|third)[ -]party\b|^external\w*"
-    r"|\b(?:customer|client|vendor|supplier|legal|partner|authority|regulator|lieferant|kunde|behörde|fournisseur"
+    r"^(?:with|at|sent to|handed to|submitted to|over to) (?:the )?\w+|\b(?:3rd|third)[ -]party\b"
+    r"|^external\w*"
+    r"|\b(?:customer|client|vendor|supplier|legal|partner|authority|regulator|lieferant|kunde|behörde"
+    r"|fournisseur"
     r"|proveedor|cliente?)\b.{0,12}\b(?:feedback|response|reply|action|input|answer|decision|antwort|réponse"
     r"|respuesta)\b|^pending\b",
     re.IGNORECASE,
 )
 # A queue inside the team is work, not waiting.
 _OWN_QUEUE: Final = re.compile(
-    r"\b(?:review\w*|qa|tests?|testing|tester|merge\w*|deploy\w*|release\w*|dev|devs|development|developer|build"
-    r"|verification|verify|code|coding|start|planning|refinement|grooming|triage|sprint|estimat\w*|priori\w*|ci"
-    r"|staging|publish\w*|implement\w*|entwicklung|umsetzung|abnahme|freigabe|recette|relecture|revue|revisión"
+    r"\b(?:review\w*|qa|tests?|testing|tester|merge\w*|deploy\w*|release\w*|dev|devs|development|developer"
+    r"|build"
+    r"|verification|verify|code|coding|start|planning|refinement|grooming|triage|sprint|estimat\w*"
+    r"|priori\w*|ci"
+    r"|staging|publish\w*|implement\w*|entwicklung|umsetzung|abnahme|freigabe|recette|relecture|revue"
+    r"|revisión"
     r"|pruebas|despliegue|desarrollo|us|team|progress)\b",
     re.IGNORECASE,
 )
 _READY_STATUS: Final = re.compile(
-    r"\b(?:ready|selected for|committed|refined|groomed|planned|prêt|bereit|eingeplant|listo|lista para|pronto|klaar"
+    r"\b(?:ready|selected for|committed|refined|groomed|planned|prêt|bereit|eingeplant|listo|lista para"
+    r"|pronto|klaar"
     r"|sprint backlog|to ?do next|up next)\b",
     re.IGNORECASE,
 )
 _WORK_STATUS: Final = re.compile(
-    r"\b(?:progress|doing|development|dev|active|working|started|open|review\w*|test\w*|qa|verif\w*|build\w*|implement\w*"
-    r"|coding|release|deploy\w*|arbeit|umsetzung|bearbeitung|prüfung|cours|recette|curso|revisión|proceso|progreso"
+    r"\b(?:progress|doing|development|dev|active|working|started|open|review\w*|test\w*|qa|verif\w*"
+    r"|build\w*|implement\w*"
+    r"|coding|release|deploy\w*|arbeit|umsetzung|bearbeitung|prüfung|cours|recette|curso|revisión|proceso"
+    r"|progreso"
     r"|corso|andamento|behandeling|check\w*|playtest)\b",
     re.IGNORECASE,
 )
@@ -56,7 +67,9 @@ _WORK_STATUS: Final = re.compile(
 
 def is_blocked_status(name: str) -> bool:
     """Return whether a status says that work is blocked."""
-    return bool(_BLOCKED_STATUS.search(name)) and not re.search(r"\b(?:un|not|nicht|non)[ -]?block", name, re.I)
+    return bool(_BLOCKED_STATUS.search(name)) and not re.search(
+        r"\b(?:un|not|nicht|non)[ -]?block", name, re.I
+    )
 
 
 def is_waiting_status(name: str, stage: TicketStage) -> bool:
@@ -83,7 +96,8 @@ def is_ready_status(name: str) -> bool:
 # --- labels, types ------------------------------------------------------------------------------------------
 
 _BLOCKED_LABEL: Final = re.compile(
-    r"^(?:is[-_ ]?)?(?:blocked|blockiert|bloqu[ée]e?|bloquead[oa]|bloccat[oa]|geblokkeerd|impediment|impeded|stuck)"
+    r"^(?:is[-_ ]?)?(?:blocked|blockiert|bloqu[ée]e?|bloquead[oa]|bloccat[oa]|geblokkeerd|impediment"
+    r"|impeded|stuck)"
     r"(?:[-_ :](?!no\b).*)?$",
     re.IGNORECASE,
 )
@@ -91,7 +105,8 @@ _INCIDENT_TYPE: Final = re.compile(
     r"\bincident\w*|\boutage\b|störung|\bincidente\b|\bincidencia\b|\bpanne\b|\bstoring\b", re.IGNORECASE
 )
 _INCIDENT_LABEL: Final = re.compile(
-    r"^(?:prod(?:uction)?(?:[-_ ](?:incident|bug|issue|outage|defect|down))?|incident|live[-_ ](?:incident|issue|bug)"
+    r"^(?:prod(?:uction)?(?:[-_ ](?:incident|bug|issue|outage|defect|down))?|incident|live[-_ ](?:incident"
+    r"|issue|bug)"
     r"|outage|hotfix|sev[-_ ]?[01]|major[-_ ]incident|störung|produktion|producción|incidente)$",
     re.IGNORECASE,
 )
@@ -99,7 +114,8 @@ _BUG_TYPE: Final = re.compile(
     r"bug|defect|fehler|^error|bogue|anomal|defecto|difetto|defeito|fout|problem|fault", re.IGNORECASE
 )
 _STORY_TYPE: Final = re.compile(
-    r"\bstory\b|\bstories\b|user ?story|anforderung|récit|historia|história|storia|^feature$|requirement|^exigence"
+    r"\bstory\b|\bstories\b|user ?story|anforderung|récit|historia|história|storia|^feature$|requirement"
+    r"|^exigence"
     r"|gebruikersverhaal|anwendergeschichte|funktion$|fonctionnalité|funcionalidad",
     re.IGNORECASE,
 )
@@ -128,18 +144,24 @@ def is_story_type(type: str) -> bool:
 # --- priorities ---------------------------------------------------------------------------------------------
 
 _TOP: Final = re.compile(
-    r"^(?:highest|blocker|critical|urgent|very high|immediate|emergency|showstopper|must(?: have)?|sev ?[01]|top"
-    r"|höchste|sehr hoch|kritisch|dringend|blockierend|la plus haute|très haute|critique|bloquante?|urgente?|máxima"
-    r"|muy alta|más alta|crítica|crítico|bloqueante|altissima|critica|molto alta|muito alta|hoogste|kritiek)$",
+    r"^(?:highest|blocker|critical|urgent|very high|immediate|emergency|showstopper|must(?: have)?"
+    r"|sev ?[01]|top"
+    r"|höchste|sehr hoch|kritisch|dringend|blockierend|la plus haute|très haute|critique|bloquante?"
+    r"|urgente?|máxima"
+    r"|muy alta|más alta|crítica|crítico|bloqueante|altissima|critica|molto alta|muito alta|hoogste"
+    r"|kritiek)$",
     re.IGNORECASE,
 )
 _HIGH: Final = re.compile(
     r"^(?:high|important|hoch|wichtig|haute|élevée?|alta|alto|importante|hoog|sev ?2)$", re.IGNORECASE
 )
 _LOW: Final = re.compile(
-    r"^(?:low|lowest|minor|trivial|niedrig\w*|tief|gering|basse|faible|baja|bassa|baixa|laag|could|won't)$", re.IGNORECASE
+    r"^(?:low|lowest|minor|trivial|niedrig\w*|tief|gering|basse|faible|baja|bassa|baixa|laag|could|won't)$",
+    re.IGNORECASE,
 )
-_NUMBER: Final = re.compile(r"^(?:p|prio(?:rity)?|priorität|prioridad)?[ -]?([0-5])\b[\s:–-]*(.*)$", re.IGNORECASE)
+_NUMBER: Final = re.compile(
+    r"^(?:p|prio(?:rity)?|priorität|prioridad)?[ -]?([0-5])\b[\s:–-]*(.*)$", re.IGNORECASE
+)
 
 
 def judge_priority(name: str, all_names: Iterable[str]) -> Priority:

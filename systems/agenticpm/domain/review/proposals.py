@@ -138,7 +138,8 @@ def _is_answered(mail: Mail, statement: Statement, mails: Sequence[Mail]) -> boo
     """Return whether a later mail quotes the sentence and ends its matter."""
     quote = _normalise(statement.quote)
     return any(
-        other is not mail and quote in _normalise(other.quoted) and says_resolved(other.text) for other in mails
+        other is not mail and quote in _normalise(other.quoted) and says_resolved(other.text)
+        for other in mails
     )
 
 

@@ -41,7 +41,7 @@ def find_sprint_signals(seen: Observation) -> Iterator[ReviewSignal]:
 
 def _build_ended(seen: Observation, sprint: Sprint, items: Sequence[WorkItem]) -> ReviewSignal:
     left = [each for each in items if each.is_open]
-    assert sprint.ends_at is not None  # noqa: S101
+    assert sprint.ends_at is not None
     evidence = (
         f"{sprint.name} ended on {format_day(sprint.ends_at)} and is still active with "
         f"{format_count(len(left), 'open ticket')} ({_name(left)})"
@@ -86,7 +86,11 @@ def _find_at_risk(seen: Observation, sprint: Sprint, items: Sequence[WorkItem]) 
 
 def _list_past(seen: Observation, sprint: Sprint) -> list[Sprint]:
     """List the last closed sprints of the project, oldest first."""
-    closed = [each for each in seen.project.sprints if each.state == "closed" and each.starts_at and each.id != sprint.id]
+    closed = [
+        each
+        for each in seen.project.sprints
+        if each.state == "closed" and each.starts_at and each.id != sprint.id
+    ]
     return sorted(closed, key=lambda each: each.starts_at or seen.now)[-MAX_SPRINTS:]
 
 
@@ -103,7 +107,7 @@ def _list_done_in(seen: Observation, sprint: Sprint) -> list[WorkItem]:
 
 def _get_share_left(sprint: Sprint, now: datetime) -> Decimal:
     """Return the share of the sprint's working days that is left, from 0 to 1."""
-    assert sprint.starts_at is not None and sprint.ends_at is not None  # noqa: S101
+    assert sprint.starts_at is not None and sprint.ends_at is not None
     whole = _count_work_hours(sprint.starts_at, sprint.ends_at)
     left = _count_work_hours(max(now, sprint.starts_at), sprint.ends_at)
     return min(Decimal(left) / whole, Decimal(1)) if whole else Decimal(0)
@@ -141,7 +145,11 @@ def _find_added(seen: Observation, sprint: Sprint, items: Sequence[WorkItem]) ->
 
 def _get_entry(item: WorkItem, sprint: Sprint) -> datetime:
     """Return when a ticket came into a sprint: by its changelog, or else when it was created."""
-    entered = [each.at for each in item.changes if each.field == "sprint" and _enters(each.before, each.after, sprint)]
+    entered = [
+        each.at
+        for each in item.changes
+        if each.field == "sprint" and _enters(each.before, each.after, sprint)
+    ]
     return entered[-1] if entered else item.created_at
 
 
@@ -216,9 +224,19 @@ def _find_late(
     chance = forecast_chance(list_weeks(done, seen.now), len(left), end - seen.now) if end > seen.now else 0.0
     if chance is None or chance >= float(seen.thresholds.milestone_chance):
         return
-    test = back_test(done, [(each.starts_at, each.ends_at) for each in seen.project.sprints
-                            if each.state == "closed" and each.starts_at and each.ends_at])
-    checked = f"; on finished sprints the forecast's range held in {test.hits} of {test.periods}" if test.periods else ""
+    test = back_test(
+        done,
+        [
+            (each.starts_at, each.ends_at)
+            for each in seen.project.sprints
+            if each.state == "closed" and each.starts_at and each.ends_at
+        ],
+    )
+    checked = (
+        f"; on finished sprints the forecast's range held in {test.hits} of {test.periods}"
+        if test.periods
+        else ""
+    )
     evidence = (
         f"{name} is due on {due.isoformat()} with {format_count(len(left), 'open ticket')}; at the pace of the "
         f"last weeks the chance to finish is {round(chance * 100)} %{checked}"

@@ -71,7 +71,7 @@ def _find_stale(seen: Observation, item: WorkItem) -> ReviewSignal | None:
     if not item.is_started or item.is_epic or seen.is_held(item):
         return None
     children = [each for each in seen.project.list_children(item.key) if each.is_open]
-    last = max((seen.find_last_activity(each) for each in (item, *children)))
+    last = max(seen.find_last_activity(each) for each in (item, *children))
     days = count_working_days(last, seen.now)
     if days < seen.thresholds.stale_working_days:
         return None
@@ -114,7 +114,9 @@ def _is_done(seen: Observation, status: str) -> bool:
     known = seen.project.stages.get(status.casefold())
     if known is not None:
         return known is TicketStage.done
-    return bool(re.match(r"(?:done|closed|resolved|released|fertig|erledigt|terminé|hecho|cerrado)\b", status, re.I))
+    return bool(
+        re.match(r"(?:done|closed|resolved|released|fertig|erledigt|terminé|hecho|cerrado)\b", status, re.I)
+    )
 
 
 # --- incidents ----------------------------------------------------------------------------------------------
@@ -162,15 +164,15 @@ def _find_missing_criteria(seen: Observation, item: WorkItem) -> ReviewSignal | 
     """Find a story in an active sprint, or ready for the next, without any form of criteria."""
     if not is_story_type(item.type) or item.is_epic or item.has_checklist:
         return None
-    in_sprint = next(
-        (each for each in seen.active_sprints if {each.id, each.name} & set(item.sprints)), None
-    )
+    in_sprint = next((each for each in seen.active_sprints if {each.id, each.name} & set(item.sprints)), None)
     if in_sprint is None and not (item.stage is TicketStage.to_do and is_ready_status(item.status)):
         return None
     if has_criteria(item.description) or any(has_criteria(each.text) for each in item.human_comments):
         return None
     where = f"is in {in_sprint.name}" if in_sprint else f"is {item.status}"
-    return _build(item, ReviewKind.no_acceptance_criteria, Severity.low, f"{where} without acceptance criteria")
+    return _build(
+        item, ReviewKind.no_acceptance_criteria, Severity.low, f"{where} without acceptance criteria"
+    )
 
 
 # --- people -------------------------------------------------------------------------------------------------

@@ -16,15 +16,26 @@ _POINTS: Final = re.compile(
     r"|puntos(?: de historia)?|points d'effort|punti)$",
     re.IGNORECASE,
 )
-_FLAGGED: Final = re.compile(r"^(?:flagged|markiert|marqué|marcad[oa]|impediment|contrassegnato)$", re.IGNORECASE)
+_FLAGGED: Final = re.compile(
+    r"^(?:flagged|markiert|marqué|marcad[oa]|impediment|contrassegnato)$", re.IGNORECASE
+)
 _SPRINT: Final = re.compile(r"^(?:sprints?|iteration)$", re.IGNORECASE)
 _EPIC: Final = re.compile(r"^(?:epic(?: link)?|epos-verknüpfung|parent link)$", re.IGNORECASE)
 _CRITERIA: Final = re.compile(
-    r"^(?:acceptance criteria|akzeptanzkriterien|abnahmekriterien|definition of done|crit[eè]res d'acceptation"
+    r"^(?:acceptance criteria|akzeptanzkriterien|abnahmekriterien|definition of done"
+    r"|crit[eè]res d'acceptation"
     r"|criterios de aceptaci[oó]n)$",
     re.IGNORECASE,
 )
-_FLAG_VALUES: Final = ("impediment", "hindernis", "obstacle", "impedimento", "flagged", "blocked", "empêchement")
+_FLAG_VALUES: Final = (
+    "impediment",
+    "hindernis",
+    "obstacle",
+    "impedimento",
+    "flagged",
+    "blocked",
+    "empêchement",
+)
 _KEY: Final = re.compile(r"^[A-Z][A-Z0-9_]+-\d+$")
 _JAVA_SPRINT: Final = re.compile(r"\bstate=\w+.*\bname=", re.DOTALL)
 MAX_POINTS: Final = 200
@@ -46,8 +57,12 @@ def find_fields(issues: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -
     named = {**_collect_changelog_names(issues), **{id: str(name) for id, name in names.items()}}
 
     def find(pattern: re.Pattern[str], has_shape: Callable[[Any], bool]) -> tuple[str, ...]:
-        by_name = [id for id, name in named.items() if pattern.match(name.strip()) and id.startswith("custom")]
-        by_shape = [id for id in _list_custom(issues) if id not in named and _has_shape(issues, id, has_shape)]
+        by_name = [
+            id for id, name in named.items() if pattern.match(name.strip()) and id.startswith("custom")
+        ]
+        by_shape = [
+            id for id in _list_custom(issues) if id not in named and _has_shape(issues, id, has_shape)
+        ]
         return tuple(dict.fromkeys(by_name + by_shape))
 
     points = tuple(id for id, name in named.items() if _POINTS.match(name.strip()))
@@ -116,7 +131,8 @@ def _is_flag(value: Any) -> bool:
     if not isinstance(value, list):
         return False
     return all(
-        isinstance(each, dict) and str(each.get("value", "")).strip().casefold() in _FLAG_VALUES for each in value
+        isinstance(each, dict) and str(each.get("value", "")).strip().casefold() in _FLAG_VALUES
+        for each in value
     )
 
 

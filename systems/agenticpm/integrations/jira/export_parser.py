@@ -7,6 +7,7 @@ Anything else that is absent or unreadable is left out, as if it had no value.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -21,8 +22,10 @@ from agenticpm.integrations.jira.issue_parser import STAGES
 from holdfast.core.errors import InvalidRequest
 
 _BOT_NAME: Final = re.compile(
-    r"\b(?:bot|automation|automatisierung|automatisation|connector|jenkins|github|gitlab|bitbucket|pagerduty|opsgenie"
-    r"|sonar\w*|dependabot|renovate|slack|jira cloud|workflow|service account|system|scriptrunner|webhook|holdfast"
+    r"\b(?:bot|automation|automatisierung|automatisation|connector|jenkins|github|gitlab|bitbucket"
+    r"|pagerduty|opsgenie"
+    r"|sonar\w*|dependabot|renovate|slack|jira cloud|workflow|service account|system|scriptrunner|webhook"
+    r"|holdfast"
     r"|agenticpm|zapier|sentry|datadog|statuspage|ci|integration)\b|\[bot\]|bot$",
     re.IGNORECASE,
 )
@@ -32,12 +35,15 @@ _OFFSET: Final = re.compile(r"([+-]\d\d)(\d\d)$")
 _SKIPPED_NODES: Final = ("blockquote", "codeBlock")
 _CHECKLIST_NODES: Final = ("taskList", "taskItem")
 _DONE_NAMES: Final = re.compile(
-    r"^(?:done|closed|resolved|completed?|released|live|cancelled|accepted|shipped|fertig|erledigt|abgeschlossen"
-    r"|geschlossen|terminée?|fermée?|terminad[oa]|cerrad[oa]|hecho|chiuso|concluíd[oa]|gereed|won'?t (?:do|fix))\b",
+    r"^(?:done|closed|resolved|completed?|released|live|cancelled|accepted|shipped|fertig|erledigt"
+    r"|abgeschlossen"
+    r"|geschlossen|terminée?|fermée?|terminad[oa]|cerrad[oa]|hecho|chiuso|concluíd[oa]|gereed|won'?t (?:do"
+    r"|fix))\b",
     re.IGNORECASE,
 )
 _TO_DO_NAMES: Final = re.compile(
-    r"^(?:to ?do|open|new|backlog|offen|neu|à faire|ouvert|por hacer|abierto|ready|prêt|bereit|icebox|reopened)\b",
+    r"^(?:to ?do|open|new|backlog|offen|neu|à faire|ouvert|por hacer|abierto|ready|prêt|bereit|icebox"
+    r"|reopened)\b",
     re.IGNORECASE,
 )
 
@@ -50,8 +56,8 @@ def parse_search_result(body: Any, name: str) -> tuple[list[WorkItem], dict[str,
     issues = _get_issues(body, name)
     names = body.get("names") if isinstance(body, dict) else None
     fields = find_fields(issues, names if isinstance(names, dict) else {})
-    items = [_parse_issue(each, fields) for each in issues]
-    return items, {each.status.casefold(): each.stage for each in items}
+    stages = _agree_on_stages(issues)
+    return [_parse_issue(each, fields, stages) for each in issues], stages
 
 
 def parse_sprints(body: Any, name: str) -> list[Sprint]:
@@ -70,7 +76,10 @@ def collect_sprints(body: Any) -> list[Sprint]:
     issues = body["issues"] if isinstance(body, dict) else body
     fields = find_fields(issues, {})
     values = (
-        value for issue in issues for id in fields.sprint for value in _as_list((issue["fields"] or {}).get(id))
+        value
+        for issue in issues
+        for id in fields.sprint
+        for value in _as_list((issue["fields"] or {}).get(id))
     )
     found = [_parse_sprint(_read_sprint_value(each)) for each in values]
     return list({each.id: each for each in found if each is not None}.values())
@@ -93,16 +102,29 @@ def _get_issues(body: Any, name: str) -> list[dict[str, Any]]:
     return issues
 
 
+def _agree_on_stages(issues: Sequence[Mapping[str, Any]]) -> dict[str, TicketStage]:
+    """Return the stage of each status by its name in lower case.
+
+    A changed workflow can leave one name with several categories: the one of most tickets counts.
+    """
+    counted: dict[str, Counter[TicketStage]] = {}
+    for each in issues:
+        status = _as_object(each["fields"].get("status"))
+        stage = _read_stage(status, each["fields"])
+        counted.setdefault(_read_name(status).casefold(), Counter())[stage] += 1
+    return {name: stages.most_common(1)[0][0] for name, stages in counted.items()}
+
+
 # --- issues -------------------------------------------------------------------------------------------------
 
 
-def _parse_issue(issue: Mapping[str, Any], ids: ExportFields) -> WorkItem:
+def _parse_issue(issue: Mapping[str, Any], ids: ExportFields, stages: Mapping[str, TicketStage]) -> WorkItem:
     fields = issue["fields"]
     status, kind = _as_object(fields.get("status")), _as_object(fields.get("issuetype"))
     changes = tuple(sorted(_parse_changes(issue, ids), key=lambda each: each.at))
     comments = tuple(sorted(_parse_comments(fields), key=lambda each: each.at))
     created = _read_moment(fields.get("created")) or (changes[0].at if changes else datetime.now(UTC))
-    stage = _read_stage(status, fields)
+    stage = stages[_read_name(status).casefold()]
     return WorkItem(
         key=issue["key"],
         title=str(fields.get("summary") or ""),
@@ -230,7 +252,8 @@ def _is_blocking(name: str) -> bool:
     """Return whether the words of a link's side say that the other ticket blocks this one."""
     return bool(
         re.search(
-            r"(?:blocked|impeded) by|depends (?:up)?on|^requires|blockiert (?:von|durch)|wird blockiert|hängt ab"
+            r"(?:blocked|impeded) by|depends (?:up)?on|^requires|blockiert (?:von|durch)|wird blockiert"
+            r"|hängt ab"
             r"|bloqué(?:e)? par|dépend de|bloquead[oa] por|depende de|bloccat[oa] da",
             name,
             re.IGNORECASE,
@@ -254,7 +277,12 @@ def _get_field_name(item: Mapping[str, Any], ids: ExportFields) -> str:
     id = item.get("fieldId")
     named = (("sprint", ids.sprint), ("points", ids.points), ("flagged", ids.flagged))
     known = next((name for name, its in named if id in its), None)
-    return known or str((id if id in ("status", "assignee", "resolution", "duedate") else item.get("field")) or "").casefold()
+    return (
+        known
+        or str(
+            (id if id in ("status", "assignee", "resolution", "duedate") else item.get("field")) or ""
+        ).casefold()
+    )
 
 
 def _parse_comments(fields: Mapping[str, Any]) -> Iterator[Comment]:
@@ -319,7 +347,7 @@ def _read_moment(value: Any) -> datetime | None:
     text = _OFFSET.sub(r"\1:\2", value.strip().replace("Z", "+00:00"))
     for shape in (None, "%d/%b/%y %I:%M %p", "%d/%b/%y", "%Y/%m/%d %H:%M"):
         try:
-            found = datetime.fromisoformat(text) if shape is None else datetime.strptime(text, shape)  # noqa: DTZ007
+            found = datetime.fromisoformat(text) if shape is None else datetime.strptime(text, shape)
         except ValueError:
             continue
         return found if found.tzinfo else found.replace(tzinfo=UTC)
