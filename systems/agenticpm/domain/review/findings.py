@@ -36,7 +36,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReviewSignal:
-    """Something that needs attention. `ticket` is None if it is about the project, and `subject` says what."""
+    """Something that needs attention. Without a `ticket` it is about the project, and `subject` says what."""
 
     kind: ReviewKind
     severity: Severity

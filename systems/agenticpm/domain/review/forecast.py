@@ -1,7 +1,7 @@
 """Forecast by Monte Carlo simulation: how likely is it that so much work is done in so much time?
 
-The past throughput is sampled with replacement, by weeks, with a fixed seed: the same facts give the same answer.
-`back_test` measures how good such forecasts were on sprints that are finished.
+The past throughput is sampled with replacement, by weeks, with a fixed seed: the same facts give the same
+answer. `back_test` measures how good such forecasts were on sprints that are finished.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class BackTest:
 
 
 def back_test(done: Sequence[Completion], periods: Sequence[tuple[datetime, datetime]]) -> BackTest:
-    """Forecast each finished period from what was known at its start, and compare with what was done in it."""
+    """Forecast each finished period from what was known at its start, and compare with what was done."""
     tested = hits = 0
     for start, end in periods:
         weekly = list_weeks([each for each in done if each.at < start], start)

@@ -1,7 +1,7 @@
 """Propose entries of the RAID log from the texts of open tickets and of mails.
 
-A ticket or mail gives one entry of a kind at most: the clearest sentence, and of equal ones the last. What was
-resolved later is left out.
+A ticket or mail gives one entry of a kind at most: the clearest sentence, and of equal ones the last. What
+was resolved later is left out.
 """
 
 from __future__ import annotations
