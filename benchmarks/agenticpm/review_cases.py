@@ -3,9 +3,9 @@
     python -m benchmarks.agenticpm.review_cases FOLDER [--list] [--only even|odd]
 
 The folder has one folder per project with `issues.json`, `sprints.json`, `mails`, `now.txt` and
-`labels.json`: `{"health", "signals": [{"kind", "ticket"}], "raid": [{"kind", "ticket", "quote"}]}`. A signal or
-proposal is right if a label has its kind and ticket; each label counts once. `--list` names what was missed
-and what was wrong.
+`labels.json`: `{"health", "signals": [{"kind", "ticket"}], "raid": [{"kind", "ticket", "quote"}]}`. A signal
+or proposal is right if a label has its kind and ticket; each label counts once. `--list` names what was
+missed and what was wrong.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Thresholds(Value):
     overload_factor: Share = Decimal(2)
     # A sprint is at risk when its open work is this many times what can be expected in the time left.
     sprint_overload: Share = Decimal("1.5")
-    # A milestone is at risk when its forecast chance is below this; it is critical when due within these days.
+    # A milestone is at risk when its forecast chance is below this; critical when due within these days.
     milestone_chance: Share = Decimal("0.15")
     near_milestone_days: Days = 30
 

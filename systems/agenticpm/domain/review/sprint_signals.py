@@ -41,9 +41,8 @@ def find_sprint_signals(seen: Observation) -> Iterator[ReviewSignal]:
 
 def _build_ended(seen: Observation, sprint: Sprint, items: Sequence[WorkItem]) -> ReviewSignal:
     left = [each for each in items if each.is_open]
-    assert sprint.ends_at is not None
     evidence = (
-        f"{sprint.name} ended on {format_day(sprint.ends_at)} and is still active with "
+        f"{sprint.name} ended on {format_day(sprint.ends_at or seen.now)} and is still active with "
         f"{format_count(len(left), 'open ticket')} ({_name(left)})"
     )
     return ReviewSignal(ReviewKind.sprint_ended, Severity.medium, None, evidence, sprint.name)
@@ -77,7 +76,8 @@ def _find_at_risk(seen: Observation, sprint: Sprint, items: Sequence[WorkItem]) 
         return
     unit = "points" if in_points else "tickets"
     evidence = (
-        f"{sprint.name} has {format_amount(remaining, unit)} open and {round(share * 100)} % of its time left; "
+        f"{sprint.name} has {format_amount(remaining, unit)} open and {round(share * 100)} % of its time "
+        "left; "
         f"the last {len(done)} sprints did {format_amount(average, unit)} on average, "
         f"so about {format_amount(expected, unit)} can be expected"
     )
@@ -107,7 +107,8 @@ def _list_done_in(seen: Observation, sprint: Sprint) -> list[WorkItem]:
 
 def _get_share_left(sprint: Sprint, now: datetime) -> Decimal:
     """Return the share of the sprint's working days that is left, from 0 to 1."""
-    assert sprint.starts_at is not None and sprint.ends_at is not None
+    if sprint.starts_at is None or sprint.ends_at is None:
+        return Decimal(1)
     whole = _count_work_hours(sprint.starts_at, sprint.ends_at)
     left = _count_work_hours(max(now, sprint.starts_at), sprint.ends_at)
     return min(Decimal(left) / whole, Decimal(1)) if whole else Decimal(0)
@@ -196,7 +197,7 @@ def _find_milestones(seen: Observation) -> Iterator[ReviewSignal]:
 
 
 def _list_versions(seen: Observation) -> Iterator[tuple[Version, list[WorkItem]]]:
-    """Yield the unreleased versions with a date, and their tickets; those of its epics if it has no others."""
+    """Yield the unreleased versions with a date, and their tickets, or else those of its epics."""
     found: dict[str, tuple[Version, list[WorkItem]]] = {}
     for item in seen.project.items:
         for version in item.versions:
@@ -238,8 +239,8 @@ def _find_late(
         else ""
     )
     evidence = (
-        f"{name} is due on {due.isoformat()} with {format_count(len(left), 'open ticket')}; at the pace of the "
-        f"last weeks the chance to finish is {round(chance * 100)} %{checked}"
+        f"{name} is due on {due.isoformat()} with {format_count(len(left), 'open ticket')}; at the pace of "
+        f"the last weeks the chance to finish is {round(chance * 100)} %{checked}"
     )
     # A release is promised to others; an epic's date is the team's own.
     is_near = (due - seen.today).days <= seen.thresholds.near_milestone_days

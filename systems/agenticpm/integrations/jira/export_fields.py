@@ -1,6 +1,7 @@
 """Find the custom fields of a Jira export: sprint, story points, flag and epic differ on each site.
 
-A field is found by the `names` of the export, by the names in the changelogs, or else by the shape of its values.
+A field is found by the `names` of the export, by the names in the changelogs, or else by the shape of its
+values.
 """
 
 from __future__ import annotations

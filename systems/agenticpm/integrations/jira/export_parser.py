@@ -1,7 +1,7 @@
 """Parse a Jira search result, exported to a file, into the records of a review.
 
-Exports differ by site, version and by what was expanded, so that only `issues` with keys and fields are required.
-Anything else that is absent or unreadable is left out, as if it had no value.
+Exports differ by site, version and by what was expanded, so that only `issues` with keys and fields are
+required. Anything else that is absent or unreadable is left out, as if it had no value.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def parse_sprints(body: Any, name: str) -> list[Sprint]:
 
 
 def collect_sprints(body: Any) -> list[Sprint]:
-    """Return the sprints that the tickets of a search result name, for an export without a list of sprints."""
+    """Return the sprints that the tickets of a search result name: for an export without a list of them."""
     issues = body["issues"] if isinstance(body, dict) else body
     fields = find_fields(issues, {})
     values = (
