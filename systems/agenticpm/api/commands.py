@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 from agenticpm.api import action_reviews, artefact_views, escalation_views
 from agenticpm.api import agent_state as agent
 from agenticpm.api.artefact_views import Format
+from agenticpm.api.review_command import REVIEW_COMMANDS
 from agenticpm.api.serializers import to_json
 from agenticpm.domain.contents import ArtefactType
 from agenticpm.model import agent_settings, integration_settings, patterns, projects
@@ -401,6 +402,7 @@ COMMANDS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
     "integrations check": integrations_check,
     "integrations deactivate": integrations_deactivate,
     "agent status": agent_status,
+    **REVIEW_COMMANDS,
 }
 
 

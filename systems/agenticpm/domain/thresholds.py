@@ -39,6 +39,17 @@ class Thresholds(Value):
     # A risk due within this many days is reported; one not reviewed for this many days needs a review.
     risk_due_days: Days = 7
     review_days: Days = 30
+    # A ticket due within this many days is due soon; one overdue for more than these is severe.
+    due_soon_days: Annotated[int, Field(ge=0, le=365)] = 3
+    very_overdue_days: Days = 14
+    # Somebody with this many tickets in progress, and this many times as many as anybody else, is overloaded.
+    overload_tickets: Annotated[int, Field(ge=2, le=1000)] = 5
+    overload_factor: Share = Decimal(2)
+    # A sprint is at risk when its open work is this many times what can be expected in the time left.
+    sprint_overload: Share = Decimal("1.5")
+    # A milestone is at risk when its forecast chance is below this; critical when due within these days.
+    milestone_chance: Share = Decimal("0.15")
+    near_milestone_days: Days = 30
 
 
 def parse_thresholds(config: Mapping[str, Any]) -> Thresholds:

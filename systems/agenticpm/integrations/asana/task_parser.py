@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, StrictBool, ValidationInfo, field_validator
 
+from agenticpm.domain.reading.criteria import has_criteria
 from agenticpm.domain.tickets import FieldChange, Milestone, Priority, Ticket, TicketStage
 from agenticpm.integrations.response_models import ResponseModel, ResponseTime
 
@@ -34,7 +35,6 @@ STORY_FIELDS: Final = (
 )
 NO_SECTION: Final = "Untitled section"
 MILESTONE: Final = "milestone"
-CRITERIA_HEADING: Final = re.compile(r"^\W*acceptance criteria\b", re.IGNORECASE | re.MULTILINE)
 # Names of custom fields in lower case, and the field name under which changes are reported.
 CUSTOM_FIELD_NAMES: Final = {
     **dict.fromkeys(("points", "story points", "estimate", "estimated points"), "points"),
@@ -180,7 +180,7 @@ def build_ticket(task: Task, section: NamedResource, stories: Sequence[Story]) -
         sprint=_get_text(task.find_custom_field("sprint")) or None,
         milestone=_get_text(task.find_custom_field("milestone")) or None,
         labels=tuple(each.name for each in task.tags if each.name),
-        has_criteria=CRITERIA_HEADING.search(task.notes) is not None,
+        has_criteria=has_criteria(task.notes),
         created_at=task.created_at,
         updated_at=task.modified_at,
         started_at=_find_start_time(task, stage, status, stories),

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from agenticpm.domain.reading.criteria import has_criteria
 from agenticpm.domain.tickets import FieldChange, Milestone, Priority, Sprint, Ticket, TicketStage
 from agenticpm.integrations.jira.adf import to_plain_text
 from agenticpm.integrations.jira.read_position import from_milliseconds, to_milliseconds
@@ -47,7 +48,6 @@ PRIORITIES: Final = {
 }
 POINTS_NAMES: Final = ("story points", "story point estimate")
 SPRINT_SCHEMA: Final = "com.pyxis.greenhopper.jira:gh-sprint"
-CRITERIA_HEADING: Final = re.compile(r"^\W*acceptance criteria\b", re.IGNORECASE | re.MULTILINE)
 # Server and Data Center send a sprint as the text of a Java object.
 SPRINT_PATTERN: Final = re.compile(r"\bstate=(?P<state>\w+).*?\bname=(?P<name>.*?),(?=\w+=)")
 SPRINT_STATES: Final = ("active", "future", "closed")
@@ -321,11 +321,8 @@ def _choose_milestone(versions: Any) -> str | None:
 
 
 def _has_criteria(issue_fields: Mapping[str, Any], fields: CustomFields, text: str) -> bool:
-    """Return whether a criteria field has text, or the description has such a heading."""
-    return (
-        any(to_plain_text(issue_fields.get(id)) for id in fields.criteria)
-        or CRITERIA_HEADING.search(text) is not None
-    )
+    """Return whether a criteria field has text, or the description states criteria."""
+    return any(to_plain_text(issue_fields.get(id)) for id in fields.criteria) or has_criteria(text)
 
 
 def _find_start_time(

@@ -19,7 +19,7 @@ from agenticpm.model.entities import Autonomy, Integration, ProjectStatus
 from holdfast import Page, Stores
 from holdfast.cli import main
 from holdfast.core.errors import Conflict, InvalidRequest, NotFound, NotPending
-from holdfast.model.system import Explanation, Listing
+from holdfast.model.system import Command, Explanation, Listing
 from tests.systems.agenticpm.unit.samples import (
     create_escalation,
     create_project,
@@ -57,8 +57,9 @@ def test_every_command_documents_its_purpose_and_parameters() -> None:
     """The docstring's first line ends with a full stop, and every parameter has a description."""
     for name, function in COMMANDS.items():
         assert (inspect.getdoc(function) or "").splitlines()[0].endswith("."), name
-        hints = get_type_hints(function, include_extras=True)
-        for parameter in list(inspect.signature(function).parameters)[1:]:
+        called = function.function if isinstance(function, Command) else function
+        hints = get_type_hints(called, include_extras=True)
+        for parameter in list(inspect.signature(called).parameters)[0 if called is not function else 1 :]:
             assert isinstance(hints[parameter].__metadata__[0], str), (name, parameter)
 
 

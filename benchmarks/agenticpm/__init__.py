@@ -1,0 +1,1 @@
+"""Benchmarks of AgenticPM: the review of projects against labels."""
