@@ -12,6 +12,7 @@ from typing import Final
 from tripcortex.domain.policy_rules.extraction.lexicon import OTHER_COST
 from tripcortex.domain.policy_rules.extraction.statements import Block
 
+MAX_SIGNATURE_CHARS: Final = 90
 _ENDED: Final = re.compile(r"[.!?…)\]\"'”*]$")
 _FOOTER: Final = re.compile(
     r"©|\bconfidential\b|\bcopyright\b|\bversion\b|\bpage \d|\bend of\b|\brevis|\b(?:19|20)\d\d\b|@"
@@ -19,8 +20,21 @@ _FOOTER: Final = re.compile(
     r"|\bowner\b|\bpolicy\b|\binternal\b|\bdocument\b",
     re.IGNORECASE,
 )
-_ABOUT_FARES: Final = re.compile(
-    r"\bfares?\b|\bcabin|\bclass\b|\bapprov|\bceiling|\bin advance\b", re.IGNORECASE
+_ABOUT_FLIGHTS: Final = re.compile(
+    r"\b(?:fares?|cabins?|class|approv\w*|ceilings?|caps?|limits?|in advance|exceptions?|permitted"
+    r"|allowed|airlines?"
+    r"|carriers?|countries|destinations?|book\w*|tickets?|flights?)\b",
+    re.IGNORECASE,
+)
+# A signature or a contact at the end: names and titles without a word of a rule.
+_SIGNATURE: Final = re.compile(
+    r"^\W*[–—~]|^\W*(?:prepared|issued|approved|authori[sz]ed|contact|questions|tel|ext)\b", re.I
+)
+_RULE_WORD: Final = re.compile(
+    r"\b(?:is|are|be|may|must|shall|should|will|can|not|no|for|class|economy|business|premium|first"
+    r"|fares?|flights?|travel|trips?"
+    r"|tickets?|book\w*|airlines?|employees?|any|all|every|each)\b",
+    re.IGNORECASE,
 )
 _CLOSING: Final = re.compile(
     r"\b(?:regards|sincerely|yours (?:truly|faithfully)|on behalf of|signed|greetings|best wishes"
@@ -80,7 +94,18 @@ def _is_cut(last: Block, blocks: Sequence[Block]) -> bool:
     if last.kind == "item" and siblings:
         return all(_ENDED.search(each.strip()) for each in siblings)
     is_signed = len(text) < 100 and any(_CLOSING.search(block.text) for block in blocks[-4:])
+    is_signed = is_signed or _is_signature(text)
     return not is_signed and not (_FOOTER.search(text) and len(text) < 160)
+
+
+def _is_signature(text: str) -> bool:
+    """Return True if a short last line is a name with a title or a contact."""
+    if len(text) > MAX_SIGNATURE_CHARS or "|" in text or re.search(r"\w[.;:] ", text):
+        return False
+    words = re.findall(r"[^\W\d_]{2,}", text)
+    capitals = [word for word in words if word[0].isupper()]
+    is_named = len(words) > 1 and len(capitals) * 2 > len(words) and not _RULE_WORD.search(text)
+    return bool(_SIGNATURE.search(text)) or is_named
 
 
 def _find_missing_sections(blocks: Sequence[Block]) -> Iterator[str]:
@@ -90,16 +115,27 @@ def _find_missing_sections(blocks: Sequence[Block]) -> Iterator[str]:
         return
     missing: dict[str, None] = {}
     for block in blocks:
-        if block.kind == "heading" or (OTHER_COST.search(block.text) and not _ABOUT_FARES.search(block.text)):
-            # A list of daily allowances may be elsewhere: it does not limit flights.
+        if block.kind == "heading":
             continue
         for found in _REFERENCE.finditer(block.text):
             label = found["label"]
             is_elsewhere = _ELSEWHERE.match(block.text[found.end() : found.end() + 60])
-            if not is_elsewhere and not _has_label(label, found["kind"], labels):
+            if is_elsewhere or not _limits_flights(block.text, found.start()):
+                continue
+            if not _has_label(label, found["kind"], labels):
                 missing[f"{found['kind']} {label}"] = None
     for each in missing:
         yield f"The document refers to {each}, which it does not have."
+
+
+def _limits_flights(text: str, position: int) -> bool:
+    """Return True if the sentence at the position is about what may be booked.
+
+    What it refers to for daily allowances or records does not limit flights.
+    """
+    start = max((text.rfind(mark, 0, position) for mark in (". ", "; ", "| ")), default=-1) + 1
+    sentence = re.split(r"(?<=[.;]) (?=[A-Z])", text[max(start, 0) :])[0]
+    return bool(_ABOUT_FLIGHTS.search(sentence)) and not OTHER_COST.search(sentence)
 
 
 def _list_labels(blocks: Sequence[Block]) -> set[str]:
