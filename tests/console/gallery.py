@@ -3,7 +3,7 @@
     python -m pytest tests/console && python -m tests.console.gallery
 
 Each picture is the top of a page, with few colours, so that the repository stays small. Every picture that
-the gallery names is made.
+one of `PAGES` names is made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from PIL import Image
 from tests.console.visitor import SCREENSHOTS
 
 ROOT: Final = Path(__file__).parents[2]
-GALLERY: Final = ROOT / "docs" / "guides" / "console_gallery.md"
+PAGES: Final = (
+    ROOT / "docs" / "guides" / "console_gallery.md",
+    ROOT / "docs" / "systems" / "pagw" / "operators.md",
+)
 PICTURES: Final = ROOT / "docs" / "_static" / "console"
 COLOURS: Final = 64
 # Height for a width: what a person sees without scrolling, and a little more.
@@ -29,6 +32,11 @@ _NAMED: Final = re.compile(r"_static/console/([a-z0-9-]+)\.png")
 def list_pictures(page: Path) -> list[str]:
     """Return the names of the pictures of a page of the documentation, each once."""
     return list(dict.fromkeys(_NAMED.findall(page.read_text(encoding="utf-8"))))
+
+
+def list_all_pictures() -> list[str]:
+    """Return the names of the pictures of all pages."""
+    return [name for page in PAGES for name in list_pictures(page)]
 
 
 def make_picture(name: str) -> int:
@@ -48,7 +56,7 @@ def make_picture(name: str) -> int:
 def main() -> None:
     """Make all pictures, and remove those that no page names any more."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    names = list_pictures(GALLERY)
+    names = list_all_pictures()
     for old in PICTURES.glob("*.png"):
         if old.stem not in names:
             old.unlink()

@@ -104,7 +104,7 @@ def test_pages_whose_tokens_are_accepted_may_connect(monkeypatch: pytest.MonkeyP
     served: dict[str, Any] = {}
     monkeypatch.setattr(web, "serve", lambda app, **options: served.update(options))
     with open_in_memory(SYSTEM) as stores:
-        _serve(SYSTEM, stores, build_workload(SYSTEM, "sender"), Settings(), None, 0)
+        _serve(SYSTEM, stores, build_workload(SYSTEM, "sender"), Settings(), None, 0, shares_port=False)
     assert served["allowed_origins"] == ("https://trips.example.com", "https://m.example.com")
 
 

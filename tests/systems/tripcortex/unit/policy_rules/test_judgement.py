@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_what_a_complete_policy_does_not_mention_is_not_restricted() -> None:
     ],
 )
 def test_statement_that_was_not_understood_leaves_its_subject_to_a_person(
-    statement: str, subject: str
+    statement: str, subject: Literal["fare", "notice"]
 ) -> None:
     rule = PolicyRule(
         text=statement, quote=statement, effect=Effect.unknown, subject=subject, is_complete=False
