@@ -215,7 +215,7 @@ async def _show_cancelled(story: Story) -> None:
     console = story.console
     console.rule("Cancelled")
     earlier_id, bundle = story.requests["approved"]
-    cancellation = build_cancel_bundle(bundle, reference=story.build_key("cancel").upper())
+    cancellation = build_cancel_bundle(bundle, reference=story.build_key("cancelled").upper())
     _, found = await _submit(story, "cancelled", cancellation)
     _expect(
         (found.request.kind, found.request.decision, found.request.replaces),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import msgspec
 
 from holdfast.model.sql import SqlOperation, SqlTransact
 from holdfast.reports.sql_statements import get_table_privileges
@@ -52,9 +50,7 @@ async def run_and_roll_back(
         except _Rollback:
             pass
     # The database does not report how many rows it examined.
-    meter.usages[:1] = [
-        msgspec.structs.replace(each, items_read=rows, items_returned=rows) for each in meter.usages[:1]
-    ]
+    meter.usages[:1] = [replace(each, items_read=rows, items_returned=rows) for each in meter.usages[:1]]
     return Run(meter, ms)
 
 

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-import msgspec
-
 from holdfast.operations.tables import ConsumedCapacity, Units
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class Usage:
     """One request to an engine. `error` is the label of the error it raised, if any."""
 
     pattern: str | None

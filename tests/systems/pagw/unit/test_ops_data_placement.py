@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pagw.settings import PagwSettings
 from pagw.system import SYSTEM
 
 ID = "PAGW-01JBX0000000000000000000AA"
+RESOURCE_NAME = re.compile(r"(?:pagw-idempotency-|pagw/aurora/|crln-)[A-Za-z0-9$-]+")
 NOVEMBER = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
 PAGE = Path(__file__).parents[4] / "docs" / "systems" / "pagw" / "index.md"
 
@@ -144,7 +146,34 @@ def test_retention_is_at_least_six_years_and_seven_by_default() -> None:
         PagwSettings.load({"PAGW_RETENTION_YEARS": "5"})
 
 
-@pytest.mark.proves("PG-49", "PG-X18", "PG-51", "PG-50", "PG-X19")
+@pytest.mark.proves("PG-51")
+def test_commands_of_the_page_name_the_resources_that_the_gateway_uses() -> None:
+    """A changed name, on the page or in a declaration, would name something that does not exist."""
+    commands = [
+        each for each in PAGE.read_text().splitlines() if each.startswith(("aws ", "psql ", "redis-cli "))
+    ]
+    verbs = {tuple(each.split()[:3]) for each in commands if each.startswith("aws ")}
+    assert verbs >= {
+        ("aws", "secretsmanager", "get-secret-value"),
+        ("aws", "dynamodb", "describe-table"),
+        ("aws", "s3", "ls"),
+        ("aws", "s3api", "head-bucket"),
+    }
+    named = {match[0] for each in commands for match in RESOURCE_NAME.finditer(each)}
+    for name, each in ENVIRONMENTS.items():
+        expected = {
+            f"pagw-idempotency-{name}": entities.idempotency.physical_name(name),
+            f"pagw/aurora/{name}": f"pagw/aurora/{each.name}",
+        }
+        assert {found.replace("$ENV", name) for found in named if "$ENV" in found} == set(expected.values())
+    buckets = {found for found in named if found.startswith("crln-")}
+    assert len(buckets) == 2
+    assert buckets <= {get_request_bucket_name(each) for each in ENVIRONMENTS}
+    cache = next(each for each in commands if each.startswith("redis-cli "))
+    assert cache.endswith("-p 6379 --tls")
+
+
+@pytest.mark.proves("PG-50", "PG-X19")
 def test_the_page_covers_the_documented_operator_commands() -> None:
     text = PAGE.read_text()
     for command in (

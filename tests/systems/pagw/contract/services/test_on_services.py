@@ -86,7 +86,35 @@ def finished_requests(gateway: Gateway) -> FinishedRequests:
     return made
 
 
-@pytest.mark.proves("PG-49", "PG-X18")
+@pytest.mark.proves("PG-49")
+def test_all_services_of_the_documents_local_stack_are_used_behind_one_endpoint(
+    gateway: Gateway, finished_requests: FinishedRequests, services: Services
+) -> None:
+    """The document lists sqs, s3, secretsmanager, kms and dynamodb, all at port 4566 of one host."""
+    settings = {name: value for name, value in services.variables.items() if services.address in value}
+    assert {value.partition("+")[0] for value in settings.values()} == {
+        "sqs",
+        "s3",
+        "secretsmanager",
+        "kms",
+        "dynamodb",
+    }
+    queues = services.client("sqs").list_queues()["QueueUrls"]
+    assert {url.rpartition("/")[2].removesuffix("-dev.fifo").removesuffix(".fifo") for url in queues} >= {
+        f"pagw-{stage}-queue" for stage in STAGES if stage != "done"
+    }
+    assert services.client("dynamodb").scan(TableName=TABLE)["Count"] >= len(finished_requests.ids)
+    assert services.client("s3").list_objects_v2(Bucket=REQUESTS)["KeyCount"] >= 3 * 4
+    used = services.client("secretsmanager").list_secrets()["SecretList"]
+    assert {each["Name"] for each in used} >= SECRETS.keys()
+    [head] = [
+        services.client("s3").head_object(Bucket=REQUESTS, Key=each["Key"])
+        for each in services.client("s3").list_objects_v2(Bucket=REQUESTS, MaxKeys=1)["Contents"]
+    ]
+    assert head["ServerSideEncryption"] == "aws:kms"
+
+
+@pytest.mark.proves("PG-X18")
 def test_requests_are_answered_as_on_embedded_engines(
     gateway: Gateway, finished_requests: FinishedRequests
 ) -> None:
