@@ -55,6 +55,11 @@ STATEMENTS: Final = (
        WHERE subscription_id IS NOT NULL""",
     "ALTER TABLE pagw.subscriptions ADD COLUMN retry_at TIMESTAMP WITH TIME ZONE",
     """CREATE INDEX idx_deliveries_held ON pagw.deliveries (created_at) WHERE status = 'held'""",
+    # What was given up during an outage that still lasts is delivered after it.
+    "UPDATE pagw.subscriptions SET retry_at = updated_at WHERE status = 'error'",
+    """UPDATE pagw.deliveries SET status = 'held' FROM pagw.subscriptions
+       WHERE deliveries.subscription_id = subscriptions.subscription_id
+         AND subscriptions.status = 'error' AND deliveries.status = 'given_up'""",
     "CREATE INDEX idx_subscriptions_retry ON pagw.subscriptions (retry_at) WHERE status = 'error'",
     "CREATE INDEX idx_request_tracker_payer ON pagw.request_tracker (payer_id, created_at)",
     # Follows a request to the ones that replaced it.

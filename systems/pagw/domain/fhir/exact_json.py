@@ -19,7 +19,7 @@ def parse_exact(body: bytes) -> Any:
     """Parse JSON; decimals become `Decimal`. Raise `ValueError` for anything that is not JSON."""
     try:
         return _DECODER.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, ArithmeticError) as error:
         # The parser's message may quote the text, which holds patient data.
         raise ValueError("it is not JSON") from error
 

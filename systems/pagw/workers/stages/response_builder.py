@@ -12,7 +12,6 @@ A payer that speaks PAS sends the response itself: it is stored as it was receiv
 from __future__ import annotations
 
 import hashlib
-import json
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from holdfast import Stores
 from holdfast.model.sql import SqlWrite
 from pagw.domain.fhir.claim_participants import iterate_identifiers
 from pagw.domain.fhir.decisions import Decision, Outcome
+from pagw.domain.fhir.exact_json import dump_exact, parse_exact
 from pagw.domain.fhir.outcomes import select_errors
 from pagw.domain.fhir.responses.response_bundles import build_response_bundle
 from pagw.domain.fhir.rules.response_rules import check_built_response
@@ -104,7 +104,7 @@ class ResponseBuilder(BaseStage):
     async def _load_request_bundle(self, request: RequestRow) -> dict[str, Any]:
         """Return the Bundle that the provider submitted."""
         stored = await self.stores.run(files.bundle(request.created_at, request.pagw_id))
-        bundle: dict[str, Any] = json.loads(stored.body)
+        bundle: dict[str, Any] = parse_exact(stored.body)
         return bundle
 
     async def _build_pended(
@@ -218,7 +218,7 @@ class ResponseBuilder(BaseStage):
         # A response built from the payer's answer must pass the same rules as any other response.
         if wrong := select_errors(check_built_response(built, bundle)):
             raise StageFailed(UNREADABLE, wrong[0].diagnostics)
-        return json.dumps(built, sort_keys=True, separators=(",", ":")).encode()
+        return dump_exact(built)
 
     async def _add_later_decision(self, request: RequestRow, number: str) -> StageResult | None:
         """Add the decision in the callback `number` to the history of a decided request."""

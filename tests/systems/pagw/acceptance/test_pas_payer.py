@@ -364,5 +364,6 @@ async def test_notification_of_the_payer_arrives_over_http() -> None:
 def test_decimals_keep_their_digits() -> None:
     text = b'{"a":1.10,"b":100.0,"c":12345678901234567890.12345678901234567890,"d":[1,-0.0,true,null]}'
     assert dump_exact(parse_exact(text)) == text
-    with pytest.raises(ValueError, match="not JSON"):
-        parse_exact(b"[" * 100_000)
+    for nonsense in (b"[" * 100_000, b'{"a":', b"1e99999999999999999999", b"\xff"):
+        with pytest.raises(ValueError, match="not JSON"):
+            parse_exact(nonsense)
