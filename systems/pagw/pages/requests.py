@@ -25,7 +25,7 @@ from pagw.ops.request_trail import RequestTrail, load_trail
 from pagw.ops.worklist import newest_event
 from pagw.pages.access import SYSTEM, CurrentReader, Reader, build_address
 from pagw.pages.actions import get_actor
-from pagw.pages.timeline import STORES, build_timeline
+from pagw.pages.timeline import STORES, build_timeline, count_noun
 from pagw.pages.worklist import CLOCKS
 
 TOPIC: Final = "pagw-requests"
@@ -143,7 +143,7 @@ def _list_states(trail: RequestTrail) -> list[dict[str, str]]:
     states = [
         {
             "store": "Rows (SQL)",
-            "what": f"request {row.status}, {len(trail.deliveries)} notifications",
+            "what": f"request {row.status}, {count_noun(len(trail.deliveries), 'notification')}",
             "url": build_row_url(SYSTEM, pagw.name, "request_tracker", {"pagw_id": row.pagw_id}),
         },
         {
@@ -153,7 +153,7 @@ def _list_states(trail: RequestTrail) -> list[dict[str, str]]:
         },
         {
             "store": "Outbox",
-            "what": f"{len(unsent)} messages not sent" if unsent else "nothing to send",
+            "what": f"{count_noun(len(unsent), 'message')} not sent" if unsent else "nothing to send",
             "url": f"/outbox/{SYSTEM}/pagw.outbox",
         },
         _describe_queue(row),

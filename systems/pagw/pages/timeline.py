@@ -48,6 +48,8 @@ class TimelineEntry:
     detail: str = ""
     kind: str = ""
     url: str = ""
+    # The place in the order, if the store keeps only the second of `at`.
+    order_at: datetime | None = None
 
 
 def build_timeline(trail: RequestTrail, reader: Reader, store: str = "") -> list[TimelineEntry]:
@@ -56,10 +58,16 @@ def build_timeline(trail: RequestTrail, reader: Reader, store: str = "") -> list
         *(_describe_event(each, reader) for each in trail.events),
         *(entry for each in trail.messages for entry in _list_message_entries(each, reader)),
         *(_describe_file(each) for each in trail.files),
-        *(entry for each in trail.keys for entry in _list_key_entries(each)),
+        *(entry for each in trail.keys for entry in _list_key_entries(each, _find_conversion(trail))),
         *(_describe_delivery(each, reader) for each in trail.deliveries),
     ]
-    return sorted((each for each in entries if store in ("", each.store)), key=lambda each: each.at)
+    shown = [each for each in entries if store in ("", each.store)]
+    return sorted(shown, key=lambda each: each.order_at or each.at)
+
+
+def _find_conversion(trail: RequestTrail) -> datetime | None:
+    """Return when the request was converted: the call to its payer begins after that."""
+    return next((each.timestamp for each in trail.events if each.event_subtype == Status.CONVERTED), None)
 
 
 def _describe_event(row: AuditRow, reader: Reader) -> TimelineEntry:
@@ -90,7 +98,8 @@ def _format_value(value: Any) -> str:
     return " → ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _count(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
+    """Return a number with its noun."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -104,7 +113,9 @@ def _list_message_entries(row: MessageRow, reader: Reader) -> Iterator[TimelineE
         return
     error = reader.mask(row.last_error)
     state = "dead: nobody sends it any more" if row.dead_at else "not sent yet"
-    detail = f"In the outbox, {state}, {_count(row.retry_count, 'attempt')}{f' · {error}' if error else ''}"
+    detail = (
+        f"In the outbox, {state}, {count_noun(row.retry_count, 'attempt')}{f' · {error}' if error else ''}"
+    )
     kind = "bad" if row.dead_at else "waiting"
     yield TimelineEntry(row.created_at, "queues", f"Message to {row.queue_name}", detail, kind, url)
 
@@ -122,18 +133,22 @@ def _describe_file(stored: Any) -> TimelineEntry:
     )
 
 
-def _list_key_entries(state: KeyState) -> Iterator[TimelineEntry]:
-    """Yield when a key was taken and last changed."""
+def _list_key_entries(state: KeyState, converted_at: datetime | None) -> Iterator[TimelineEntry]:
+    """Yield when a key was taken and last changed. Its times are whole seconds."""
     record = state.record
+    earliest = converted_at if state.what == "payer call" else None
     url = ""
     # The key of a submission is the client's own text, so no address holds it.
     if state.what == "payer call":
         url = build_item_url(SYSTEM, idempotency.name, {"idempotencyKey": record.idempotency_key})
     refused = f", refused as {record.refused}" if record.refused else ""
-    attempts = _count(record.attempts, "attempt")
+    attempts = count_noun(record.attempts, "attempt")
     kept = f", kept until {record.expires_at:%Y-%m-%d %H:%M:%S}" if record.expires_at else ""
     if record.created_at is not None:
-        yield TimelineEntry(record.created_at, "keys", f"Key of the {state.what} taken", "", "", url)
+        order = max(record.created_at, earliest or record.created_at)
+        yield TimelineEntry(
+            record.created_at, "keys", f"Key of the {state.what} taken", "", "", url, order_at=order
+        )
     if record.last_processed_at is not None and record.last_processed_at != record.created_at:
         yield TimelineEntry(
             record.last_processed_at,
@@ -142,12 +157,13 @@ def _list_key_entries(state: KeyState) -> Iterator[TimelineEntry]:
             f"{attempts}{refused}{kept}",
             "bad" if record.refused else "",
             url,
+            order_at=max(record.last_processed_at, earliest or record.last_processed_at),
         )
 
 
 def _describe_delivery(row: DeliveryRow, reader: Reader) -> TimelineEntry:
     """Return the creation of a notification to a client, with its present state."""
-    attempts = _count(row.attempts, "attempt")
+    attempts = count_noun(row.attempts, "attempt")
     error = reader.mask(row.last_error)
     kinds = {"delivered": "good", "waiting": "waiting"}
     return TimelineEntry(
