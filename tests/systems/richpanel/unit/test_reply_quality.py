@@ -34,9 +34,15 @@ def make_facts(text: str, reply: str = "order_status", *, author: str = "custome
     return Facts(event, "m-2", Classification(label or Intent.complaint, 0.9), ON, NOW, state=state)
 
 
-def count(**counts: int) -> ReplyQuality:
+def count(replies: int = 0, written_again: int = 0, corrected: int = 0) -> ReplyQuality:
     """Make the counts of an intent."""
-    return ReplyQuality(intent="order_status", expires_at=NOW, **counts)
+    return ReplyQuality(
+        intent="order_status",
+        expires_at=NOW,
+        replies=replies,
+        written_again=written_again,
+        corrected=corrected,
+    )
 
 
 @pytest.mark.parametrize(
