@@ -4,8 +4,8 @@
 
 FOLDER has messages (`.eml`, or `.json` with subject and text) and `labels.jsonl`, one object per line: file,
 own_text, language, automatic, intent (null: out of scope), safety, order_numbers, may_reply, certain. Without
-FOLDER, the cases in `benchmarks/richpanel/cases/in_view` are measured. Only totals are printed; `--list` prints
-each difference.
+FOLDER, the cases in `benchmarks/richpanel/cases/in_view` are measured. Only totals are printed; `--list`
+prints each difference.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel
@@ -55,4 +56,7 @@ async def quality_resume(
     return to_intent_quality(await resume_replies(stores, intent, by))
 
 
-COMMANDS: Final = {"quality list": quality_list, "quality resume": quality_resume}
+COMMANDS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
+    "quality list": quality_list,
+    "quality resume": quality_resume,
+}

@@ -12,7 +12,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from richpanel.domain.routing import Risk, Routing, Team
+from richpanel.domain.risks import Risk
+from richpanel.domain.routing import Routing, Team
 from richpanel.domain.rules import Decision, HelpDeskAction
 from richpanel.model.entities import ActionType, Mode
 

@@ -90,8 +90,8 @@ def choose_team(
     """Choose the team of a message.
 
     Risk comes first: a conversation once at risk (`known_risks`) stays with the risk team. A message in
-    another language, and one that a program sent, go to triage. Otherwise the team with the highest probability over
-    all its intents is chosen; with too little, or out of scope, it is triage.
+    another language, and one that a program sent, go to triage. Otherwise the team with the highest
+    probability over all its intents is chosen; with too little, or out of scope, it is triage.
     """
     new = frozenset() if reading.automatic else find_risks(reading.content, classification)
     kept = frozenset(risk for risk in Risk if risk in known_risks)

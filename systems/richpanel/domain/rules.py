@@ -234,19 +234,24 @@ def _build_routing_actions(facts: Facts, routing: Routing) -> tuple[HelpDeskActi
         HelpDeskAction(ActionType.tag, build_tag_key(conversation, tag, message), tag)
         for tag in _list_tags(facts, routing)
     ]
-    if facts.message.automatic and facts.state is not None and facts.state.last_routed_team is not None:
+    if facts.message.automatic and _has_team(facts):
         return tuple(tags)
     kind = ActionType.escalate if routing.team is Team.risk else ActionType.route
     assign = HelpDeskAction(kind, build_assign_key(conversation, routing.team, message), routing.team)
     return (assign, *tags)
 
 
+def _has_team(facts: Facts) -> bool:
+    """Return whether the conversation was routed before."""
+    return facts.state is not None and facts.state.last_routed_team is not None
+
+
 def _list_tags(facts: Facts, routing: Routing) -> list[str]:
     """Return the tags of a routed message: `mw-routed`, its risks, its language, and automatic mail."""
     tags = [ROUTED_TAG, *(f"{TAG_PREFIX}risk-{risk}" for risk in sorted(routing.risks))]
     if facts.message.automatic:
-        tags.append(AUTOMATIC_TAG)
-    elif not facts.message.is_home_language:
+        return [AUTOMATIC_TAG] if _has_team(facts) else [*tags, AUTOMATIC_TAG]
+    if not facts.message.is_home_language:
         tags.append(f"{LANGUAGE_TAG_PREFIX}{facts.message.language}")
     return tags
 

@@ -272,6 +272,7 @@ def count_reply(
         .add(ReplyQuality.corrected, corrected)
         .set(ReplyQuality.updated_at, now)
         .set(ReplyQuality.expires_at, ends)
+        .or_create()
     )
 
 

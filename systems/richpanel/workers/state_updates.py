@@ -79,7 +79,12 @@ def build_quality_counts(facts: Facts, decision: Decision) -> list[Update[ReplyQ
     ends = facts.now + timedelta(days=QUALITY_DAYS)
     return [
         patterns.count_reply(
-            intent, *(counts[intent, outcome] for outcome in ReplyOutcome), now=facts.now, ends=ends
+            intent,
+            counts[intent, ReplyOutcome.replies],
+            counts[intent, ReplyOutcome.written_again],
+            counts[intent, ReplyOutcome.corrected],
+            facts.now,
+            ends,
         )
         for intent in dict.fromkeys(intent for intent, _ in counts)
     ]

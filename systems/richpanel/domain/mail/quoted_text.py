@@ -46,13 +46,14 @@ _WROTE: Final = (
 _ATTRIBUTION_END: Final = re.compile(
     rf"(?:(?:{_WROTE})\b.*|<[^<>\s]+@[^<>\s]+>\)?)\s*[:：]\s*(?:[-—]+\s*)?$", re.IGNORECASE
 )
-_ATTRIBUTION_START: Final = re.compile(
-    r"\s*[-—]*\s*(?:on|am|le|el|il|op|em|a|w dniu|dnia|den|pe|the|in|"
-    r"(?:mon|tue|wed|thu|fri|sat|sun|pon|wt|śr|czw|pt|sob|niedz|nd|seg|ter|qua|qui|sex|sáb|dom|lun|mar|"
-    r"mer|gio|ven)\w*)"
-    r"\b|\s*\d{4}\s?[-年./]|\s*\d{1,2}[./-]|\s*(?:\"?[\w.\- ]+\"? )?<?[\w.+-]+@",
+_ATTRIBUTION_WORD: Final = re.compile(
+    r"\s*[-—]*\s*(?:on|am|le|el|il|op|em|w dniu|dnia|den|"
+    r"(?:mon|tue|wed|thu|fri|sat|sun|pon|wt|śr|czw|pt|sob|niedz|nd|seg|ter|qua|qui|sex|sáb|dom|lun|mar|mer|"
+    r"gio|ven)\w*)\b|\s*\d{4}\s?[-年./]|\s*\d{1,2}[./-]",
     re.IGNORECASE,
 )
+# Without a word or a date, the name and the address of the writer: `Shop <help@shop.example>:`.
+_ATTRIBUTION_ADDRESS: Final = re.compile(r"\s*(?:\"?[\w.\- ]+\"? )?<?[\w.+-]+@", re.IGNORECASE)
 _HAS_ORIGIN: Final = re.compile(r"\d|@")
 MAX_ATTRIBUTION_LINES: Final = 4
 MAX_ATTRIBUTION_CHARS: Final = 400
@@ -122,11 +123,12 @@ def _count_headers(lines: list[str], place: int) -> int:
 
 def _measure_attribution(lines: list[str], place: int) -> int:
     """Return the number of lines of an attribution that starts at `place` ("On … wrote:"), or 0."""
-    if not _ATTRIBUTION_START.match(lines[place]):
+    if not (_ATTRIBUTION_WORD.match(lines[place]) or _ATTRIBUTION_ADDRESS.match(lines[place])):
         return 0
     joined = ""
     for length, line in enumerate(lines[place : place + MAX_ATTRIBUTION_LINES], start=1):
-        if not line.strip() or _QUOTED.match(line):
+        # A line that starts an attribution itself does not continue the sender's own sentence above it.
+        if not line.strip() or _QUOTED.match(line) or (length > 1 and _ATTRIBUTION_WORD.match(line)):
             return 0
         joined = f"{joined} {line.strip()}".strip()
         if len(joined) > MAX_ATTRIBUTION_CHARS:

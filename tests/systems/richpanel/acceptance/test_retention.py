@@ -207,6 +207,7 @@ def test_retention_report_has_an_end_for_every_table() -> None:
         "rp_mw_audit_actions": 60,
         "rp_mw_customers": 91,
         "rp_mw_switches": 365,
+        "rp_mw_reply_quality": 365,
     }
     others = [each for each in build_retention_report(SYSTEM) if each.store != "tables"]
     assert [each.what for each in others if each.seconds is None] == ["objects under a legal hold"]

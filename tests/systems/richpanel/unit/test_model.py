@@ -76,6 +76,8 @@ def test_tables_and_keys_match_the_document() -> None:
         ("rp_mw_audit_actions", "conversation_id", "ts_action_id"),
         ("rp_mw_customers", "conversation_id", "customer_hash"),
         ("rp_mw_switches", "name", None),
+        # Not in the document.
+        ("rp_mw_reply_quality", "scope", "intent"),
     }
 
 
