@@ -331,7 +331,7 @@ def request_of_payer(payer_id: str, pagw_id: str) -> SqlOne[RequestRow]:
     )
 
 
-@pattern("S13", "The newest request whose idempotency key is stored as text", rate=PER_START, example=(_NOW,))
+@pattern("S15", "The newest request whose idempotency key is stored as text", rate=PER_START, example=(_NOW,))
 def newest_plain_key(since: datetime) -> SqlOne[PlainKeyAge]:
     """Select when the newest request since a time was created whose row holds the client's own key, as
     version 0.2 stored it.

@@ -73,7 +73,7 @@ def calls_of(payer_ids: Sequence[str], limit: int = MAX_SHOWN) -> SqlRows[PayerC
     )
 
 
-@pattern("R21", "Remove old calls to payers", rate=PER_SWEEP, example=(_NOW,))
+@pattern("R22", "Remove old calls to payers", rate=PER_SWEEP, example=(_NOW,))
 def remove_calls(before: datetime, limit: int = 1000) -> SqlChange:
     """Delete at most `limit` calls that ended before a time, in the order of their ids."""
     return pagw.change(
