@@ -53,11 +53,11 @@ def rank_by_rules(
 
     Preferred airlines are compared with the lowest fare that is not forbidden.
     """
-    found = {option.option_id: option for option in options}
+    found = {option.option_id: option for option in sorted(options, key=lambda each: each.option_id)}
     rules = _add_codes(rules, found.values())
     trips = {
         option_id: build_option_trip(option, plan, today, employee_level=employee_level)
-        for option_id, option in sorted(found.items())
+        for option_id, option in found.items()
     }
     lowest = _find_lowest_fare(rules, trips.values())
     judgements = {
