@@ -15,7 +15,7 @@ from rich.table import Table
 from benchmarks.cli import startup
 from benchmarks.console import pages
 from benchmarks.harness.measurement import Figure, progress_listeners
-from benchmarks.pagw import intake, pipeline, request_scale, sql_statements
+from benchmarks.pagw import intake, latency, pipeline, request_scale, sql_statements
 from benchmarks.richpanel import events, stored_events, webhooks
 from benchmarks.skymarshal import disruption
 from benchmarks.stores import (
@@ -46,6 +46,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "similarity": similarity.run,
     "pagw-accepted": intake.run,
     "pagw-pipeline": pipeline.run,
+    "pagw-latency": latency.run,
     "startup": startup.run,
 }
 SCALE: Final[dict[str, Benchmark]] = {

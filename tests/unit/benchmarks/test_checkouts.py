@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.checkouts import compare
+from benchmarks.checkouts import accepted_requests, compare
 from benchmarks.checkouts.compare import Cost, format_table
 from benchmarks.checkouts.table_costs import Subject
 from holdfast.stores.tables.embedded import open_tables
@@ -26,6 +27,15 @@ def test_measures_two_checkouts_in_turns() -> None:
     )
     assert [cost.name for cost in costs] == ["keyed read", "query of 50"]
     assert all(len(cost.ratios) == 2 for cost in costs)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads processor times in /proc")
+def test_measures_accepted_requests_of_two_checkouts_and_of_two_processes() -> None:
+    costs = accepted_requests.measure(
+        compare.ROOT, compare.ROOT, runs=1, slices=1, requests=4, connections=2, processes=2
+    )
+    assert [cost.name for cost in costs] == ["gateway", "PostgreSQL", "2 processes against one"]
+    assert all(figure > 0 for cost in costs for figure in (*cost.before, *cost.after))
 
 
 def test_refuses_a_folder_without_an_environment(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_benchmark_of_sql_and_pagw_is_listed() -> None:
-    assert {"sql", "pagw-accepted", "pagw-pipeline"} <= BENCHMARKS.keys()
+    assert {"sql", "pagw-accepted", "pagw-pipeline", "pagw-latency"} <= BENCHMARKS.keys()
     assert "pagw-scale" in SCALE
 
 

@@ -158,7 +158,7 @@ def _serve(
     host: str | None,
     port: int,
     *,
-    shares_port: bool,
+    shares_port: bool = False,
 ) -> None:
     """Serve the workload over HTTP and run its workers in the same process, until a signal."""
     from holdfast.cli.processes.workload import describe_worker
