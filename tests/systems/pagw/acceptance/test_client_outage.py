@@ -150,6 +150,7 @@ async def submit(client: Client, count: int) -> list[str]:
     return ids
 
 
+@pytest.mark.proves("PG-47")
 async def test_events_of_an_outage_are_held_and_delivered_when_the_client_answers_again() -> None:
     async def scenario(client: Client) -> None:
         await client.subscribe()

@@ -212,6 +212,7 @@ class FakeSecrets:
         return Secret(name, self._values[name.replace("/", "_")])
 
 
+@pytest.mark.proves("PG-56")
 async def test_client_certificate_comes_from_the_secret_store(tmp_path: Path) -> None:
     authority = Authority()
     secrets: Any = FakeSecrets(
