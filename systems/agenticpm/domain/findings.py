@@ -31,6 +31,7 @@ from agenticpm.domain.plain_text import (
     to_line,
     to_name,
 )
+from agenticpm.domain.review_findings import find_review_signals
 from agenticpm.domain.thresholds import Thresholds
 from agenticpm.domain.tickets import (
     LATEST,
@@ -58,6 +59,13 @@ MAX_NAMED: Final = 10
 MAX_NAME_CHARS: Final = 30
 
 _SEVERITY_OF_PRIORITY: Final = {Priority.critical: "critical", Priority.high: "error"}
+# What many tickets from before the watch are, as one signal.
+_OLD_REVIEWED: Final = {
+    SignalKind.overdue: "open past their due dates",
+    SignalKind.due_soon: "due soon",
+    SignalKind.unassigned: "of high priority without an assignee",
+    SignalKind.on_hold: "on hold or waiting",
+}
 # Fields in which trackers report that a ticket is blocked, in lower case.
 _BLOCKING_FIELDS: Final = ("flagged", "impediment", "is_blocked", "blocked", "dependency")
 _LINK_FIELDS: Final = ("link", "issuelinks")
@@ -114,6 +122,19 @@ def find_all(observation: Observation, raid_log: Mapping[str, Any] | None) -> It
         yield from find(observation)
     if raid_log is not None:
         yield from _find_risks(observation, parse_as(RaidLog, raid_log))
+
+
+def _find_reviewed(observation: Observation) -> Iterator[Finding]:
+    """Yield the findings of the review; those of tickets from before the watch may be grouped."""
+    seen, old = observation, dict[SignalKind, list[Finding]]()
+    for signal in find_review_signals(seen.after, seen.now, seen.thresholds, is_complete=seen.is_complete):
+        ticket = seen.after.tickets.get(signal.subject)
+        if signal.kind in _OLD_REVIEWED and ticket and ticket.updated_at <= seen.watched_since:
+            old.setdefault(signal.kind, []).append(Finding(signal, signal.key))
+        else:
+            yield Finding(signal, signal.key)
+    for kind, says in _OLD_REVIEWED.items():
+        yield from _group_old(observation, kind, old.get(kind, []), says)
 
 
 def _build_finding(
@@ -527,6 +548,7 @@ _TICKET_FINDERS: Final[tuple[Callable[[Observation], Iterator[Finding]], ...]] =
     _find_stale,
     _find_missing_criteria,
     _find_new,
+    _find_reviewed,
 )
 _PROJECT_FINDERS: Final[tuple[Callable[[Observation], Iterator[Finding]], ...]] = (
     _find_scope_creep,

@@ -12,9 +12,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from agenticpm.domain.autonomy import ALLOWABLE, ALLOWED_BY_DEFAULT
 from agenticpm.domain.thresholds import Thresholds
+from agenticpm.domain.tickets import SignalKind
 from holdfast.core.errors import InvalidRequest
 
 MAX_STAKEHOLDERS: Final = 50
+MAX_DISMISSED: Final = 500
 
 
 def _check_address(value: str) -> str:
@@ -28,6 +30,16 @@ def _check_allowable(value: str) -> str:
     """Return the action. Raise ValueError if no project may allow it."""
     if value not in ALLOWABLE:
         raise ValueError(f"invalid action {value!r}: expected one of {', '.join(ALLOWABLE)}")
+    return value
+
+
+def _check_signal_key(value: str) -> str:
+    """Return the key of a signal. Raise ValueError unless it has a known kind and a subject."""
+    kind, _, subject = value.partition(":")
+    if kind not in set(SignalKind) or not subject.strip():
+        raise ValueError(
+            f"invalid signal {value!r:.80}: expected a kind and a subject, such as stale:MCU-142"
+        )
     return value
 
 
@@ -46,6 +58,11 @@ class ProjectConfig(BaseModel):
         description=f"Actions that the agent may perform at `tactical`: {', '.join(ALLOWABLE)}.",
     )
     mail: bool = Field(default=False, description="Whether the agent reads the mailbox for the project.")
+    dismissed_signals: list[Annotated[str, AfterValidator(_check_signal_key)]] = Field(
+        default_factory=list,
+        max_length=MAX_DISMISSED,
+        description="Signals that a person dismissed for good, by kind and subject, such as `stale:MCU-142`.",
+    )
     thresholds: dict[str, Any] = Field(
         default_factory=dict, description=f"Thresholds of the signals: {', '.join(Thresholds.model_fields)}."
     )

@@ -9,7 +9,7 @@ was watched are reported together if there are many. `findings.py` has the finde
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -27,12 +27,24 @@ ABSENT_DAYS: Final = 30
 
 SEVERITIES: Final = ("critical", "error", "warning", "info")
 
-_TICKET_KINDS: Final = (SignalKind.blocked, SignalKind.stale, SignalKind.missing_criteria, SignalKind.new)
+_TICKET_KINDS: Final = (
+    SignalKind.blocked,
+    SignalKind.stale,
+    SignalKind.missing_criteria,
+    SignalKind.new,
+    SignalKind.overdue,
+    SignalKind.due_soon,
+    SignalKind.unassigned,
+    SignalKind.on_hold,
+)
 _PROJECT_KINDS: Final = (
     SignalKind.scope_creep,
     SignalKind.slipping_milestone,
     SignalKind.velocity_trend,
     SignalKind.cycle_time_trend,
+    SignalKind.overloaded,
+    SignalKind.sprint_at_risk,
+    SignalKind.sprint_ended,
 )
 _RISK_KINDS: Final = (SignalKind.risk_due, SignalKind.risk_overdue, SignalKind.review_due)
 
@@ -47,12 +59,14 @@ def detect(
     thresholds: Thresholds,
     limit: int,
     is_complete: bool = True,
+    dismissed: Collection[str] = (),
 ) -> tuple[Snapshot, list[Signal]]:
     """Return the snapshot with its flags and at most `limit` new signals, most severe first.
 
     Call again with that snapshot for the rest. While more pages follow (`is_complete` is False) only single
     tickets and risks are checked: part of a project has no meaningful scope or velocity. Every finding is
-    reported eventually: its flag is set when it is reported.
+    reported eventually: its flag is set when it is reported. `dismissed` are the keys of signals that a
+    person dismissed for good: they are not reported, and not when they begin again either.
     """
     changes_by_ticket = group_by_ticket(changes)
     noted = after.model_copy(
@@ -66,7 +80,7 @@ def detect(
     blocked = compute_blocked_since(seen)
     found = _deduplicate(find_all(seen, raid_log))
     flags = _filter_flags(noted, found, raid_log is not None, is_complete, now)
-    news = [each for each in found if each.is_new(flags)]
+    news = [each for each in found if each.is_new(flags) and each.signal.key not in dismissed]
     reported = sorted(news, key=_get_sort_key)[:limit]
     for each in reported:
         _set_flag(flags, each.flag, each.clears_flag, now)

@@ -252,6 +252,13 @@ class SignalKind(StrEnum):
     risk_overdue = "risk_overdue"
     review_due = "review_due"
     mail_mention = "mail_mention"
+    overdue = "overdue"
+    due_soon = "due_soon"
+    unassigned = "unassigned"
+    on_hold = "on_hold"
+    overloaded = "overloaded"
+    sprint_at_risk = "sprint_at_risk"
+    sprint_ended = "sprint_ended"
 
 
 class Evidence(Value):

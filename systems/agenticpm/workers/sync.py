@@ -129,6 +129,7 @@ async def _commit_signals(
             thresholds=parse_thresholds(context.project.config),
             limit=SIGNALS_PER_COMMIT,
             is_complete=not read.has_more,
+            dismissed=frozenset((context.project.config or {}).get("dismissed_signals", ())),
         )
         is_last = len(signals) < SIGNALS_PER_COMMIT
         # Only the last commit moves the checkpoint: after a crash the changes, which are the evidence, are

@@ -116,6 +116,7 @@ def detect_signals(
     most: int = 100,
     is_whole: bool = True,
     thresholds: Thresholds | None = None,
+    dismissed: tuple[str, ...] = (),
 ) -> tuple[Snapshot, list[Signal]]:
     """Call `detect`; `most` is its limit, `is_whole` its `is_complete`."""
     return detect(
@@ -127,6 +128,7 @@ def detect_signals(
         thresholds=thresholds or Thresholds(),
         limit=most,
         is_complete=is_whole,
+        dismissed=dismissed,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_finds_sprint_points_and_flag_by_their_shape(tmp_path: Path, value: Any)
     fields = {"customfield_1": value, "customfield_2": 5, "customfield_3": [{"value": "Impediment"}]}
     project = read_project(write(tmp_path, {"issues": [build_issue(**fields)]}))
     (item,) = project.items
-    assert (item.sprints, item.points, item.is_flagged) == (("9", "Sprint 9"), 5, True)
+    assert (item.sprints, item.points, item.is_flagged) == (("9", "Sprint 9"), Decimal(5), True)
     assert [(each.name, each.state) for each in project.sprints] == [("Sprint 9", "active")]
 
 

@@ -115,7 +115,8 @@ def test_done_ticket_is_no_longer_blocked() -> None:
 def test_severity_of_a_block_follows_the_tickets_priority() -> None:
     tickets = [make_ticket(f"MCU-{each}", is_blocked=True, priority=each) for each in Priority]
     _, signals = detect_first(make_snapshot(*tickets))
-    assert [each.severity for each in signals] == ["critical", "error", "warning", "warning"]
+    blocked = [each for each in signals if each.kind is SignalKind.blocked]
+    assert [each.severity for each in blocked] == ["critical", "error", "warning", "warning"]
 
 
 def test_ticket_in_progress_is_stale_after_five_working_days_until_updated() -> None:
@@ -371,13 +372,21 @@ def test_does_not_report_accepted_or_closed_risks() -> None:
 
 def test_reports_the_most_severe_first_and_the_rest_in_the_next_call() -> None:
     tickets = [make_ticket(f"MCU-{n}", is_blocked=True, priority=Priority.low) for n in range(5)]
-    urgent = make_ticket("MCU-9", is_blocked=True, priority=Priority.critical)
+    urgent = make_ticket("MCU-9", is_blocked=True, priority=Priority.critical, assignee="Ann")
     after = make_snapshot(*tickets, urgent)
     seen, signals = detect_signals(make_snapshot(), after, most=2)
     assert get_keys(signals) == ["blocked:MCU-9", "blocked:MCU-0"]
     assert set(seen.flags) == set(get_keys(signals))
     seen, signals = detect_signals(make_snapshot(), seen, most=4)
     assert get_keys(signals) == [f"blocked:MCU-{n}" for n in range(1, 5)]
+
+
+def test_reports_a_due_date_once_and_never_after_it_was_dismissed() -> None:
+    late = make_snapshot(make_ticket(due_at=NOW - 3 * DAY))
+    seen, signals = detect_first(late)
+    assert get_keys(signals) == ["overdue:MCU-1"]
+    assert detect_signals(make_snapshot(), seen)[1] == []
+    assert detect_first(late, dismissed=("overdue:MCU-1",))[1] == []
 
 
 @given(st.data(), snapshots(), snapshots(), raid_logs(), st.integers(1, 4), st.sampled_from([1, 2, 3, 10]))
