@@ -106,7 +106,7 @@ def judge_whole_trip(rules: Sequence[PolicyRule], facts: TripFacts) -> Subject:
     stated = select(rules, facts, Effect.trip_outcome)
     hit = [rule for rule in drop_general(stated) if rule.outcome is not Outcome.allowed]
     hit += [
-        rule for rule in find_open(rules, facts, "trip", is_covered=True) if rule.effect is Effect.unknown
+        rule for rule in find_open(rules, facts, "trip", is_covered=False) if rule.effect is Effect.unknown
     ]
     text = "The policy asks for an approval of this trip."
     if any(rule.outcome is Outcome.forbidden for rule in hit):

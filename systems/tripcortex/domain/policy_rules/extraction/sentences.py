@@ -67,7 +67,8 @@ _NOTICE: Final = re.compile(
     re.IGNORECASE,
 )
 _RELATIVE: Final = re.compile(
-    r"\blowest\b|\bcheapest\b|\bcheaper\b|\bdearer\b|\bcompar|\bdifference\b", re.IGNORECASE
+    r"\blowest\b|\bcheap(?:er|est)\b|\bdearer\b|\b(?:more|less) expensive\b|\bcompar|\bdifference\b",
+    re.IGNORECASE,
 )
 
 
@@ -81,6 +82,8 @@ def _find_open_subject(sentence: Sentence) -> SubjectName:
         return "fare"
     if is_about_notice(sentence) and _NOTICE.search(text) and not OTHER_ACT.search(text):
         return "notice"
+    if _RELATIVE.search(text) and not re.search(r"\$\d", text):
+        return ""  # The other fares are not known.
     return "trip" if _is_restrictive(sentence) else ""
 
 
@@ -181,4 +184,22 @@ def _is_restrictive(sentence: Sentence) -> bool:
         or RECOMMENDATION.search(text)
         or OBSOLETE.search(text)
     )
-    return bool(_AIR.search(text) and (is_needed or is_prohibition(text)) and not is_other)
+    is_harmless = _PERMISSION.search(text) or _PROCEDURE.search(text)
+    return bool(_AIR.search(text) and (is_needed or is_prohibition(text)) and not (is_other or is_harmless))
+
+
+# "No approval is needed for a trip that meets all of this": it permits what the rules permit.
+_PERMISSION: Final = re.compile(
+    r"\bneeds? no\b|\bdo(?:es)? not need\b|\bno (?:further |prior )?(?:approvals?|permissions?|signatures?)\b"
+    r"|\b(?:no one|nobody|no one's|nobody's)\b|\bwithout (?:further |prior |any )?(?:approval|permission)"
+    r"|\bbook (?:it )?yourself\b|\bbooked at once\b",
+    re.IGNORECASE,
+)
+# How approvals are given, what words mean, which rule goes first, and what happens after the trip.
+_PROCEDURE: Final = re.compile(
+    r"\bmeans?\b|\bexpires?\b|\bstrictest\b|\bprevails?\b|\bneeds? both\b|\bafter the (?:trip|journey|return)"
+    r"|\b(?:are|is) (?:given|recorded|documented|obtained|sought|requested|filed) (?:in|by|on|through|via)\b"
+    r"|\bauthori[sz]ation must exist\b|\bworks agreement\b|\btravel agen\w+\b|\bair safety list\b"
+    r"|\blist of banned airlines\b|\bblacklist",
+    re.IGNORECASE,
+)
