@@ -61,7 +61,10 @@ def run(
         int,
         typer.Option("--processes", metavar="N", min=1, help="Run this many processes on one port."),
     ] = 1,
-    shares_port: Annotated[bool, typer.Option("--shares-port", hidden=True)] = False,
+    shares_port: Annotated[
+        bool,
+        typer.Option("--shares-port", help="Let other processes of this user listen on the same port."),
+    ] = False,
 ) -> None:
     """Run a system: its HTTP API, consumers and schedules. It creates missing tables, queues and buckets."""
     from holdfast.cli.arguments.system_names import select_systems

@@ -23,7 +23,7 @@ from holdfast.core.http.server import format_url, listen
 from holdfast.model.system import System
 
 COMMAND: Final = (sys.executable, "-m", "holdfast")
-# The hidden option of `holdfast run` with which a process shares its port.
+# The option of `holdfast run` with which a process shares its port.
 SHARES_PORT: Final = "--shares-port"
 
 
