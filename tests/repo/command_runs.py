@@ -383,6 +383,11 @@ def _run_tables(shell: Shell) -> None:
 def _run_richpanel(shell: Shell) -> None:
     conversation = find_example(load_systems()["richpanel"], "AU2")
     shell.run("why richpanel", conversation)
+    shell.run("richpanel quality resume", "order_status", "ada")
+    shell.run("richpanel quality list")
+    message = shell.folder / "message.json"
+    message.write_text('{"subject": "Order", "text": "Where is order #48213?"}', encoding="utf-8")
+    shell.run("richpanel read", str(message))
     shell.run("erase richpanel --kind conversation --yes", conversation)
     file = shell.folder / "leak.txt"
     file.write_text("Write to jane.doe@example.com.")

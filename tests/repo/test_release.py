@@ -30,7 +30,7 @@ from tools.release.sbom import Package, build_sbom, find_needs, read_lock, read_
 
 ROOT = Path(__file__).parents[2]
 PACKAGE_ROOTS = ("src", "systems", "demo")
-PACKAGED = re.compile(r".*\.(py|json|jsonl|csv|sql|txt|html|js|css|svg)|.*/py\.typed")
+PACKAGED = re.compile(r".*\.(py|json|csv|sql|txt|html|js|css|svg|safetensors)|.*/py\.typed")
 GIT = ["git", "-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"]
 
 
