@@ -204,8 +204,8 @@ async def test_tracker_project_is_managed_only_once(stores: Stores) -> None:
     [
         (
             {"nonsense": 1},
-            "unknown field config.nonsense. Fields of config: stakeholders, allowed_actions, mail, dismissed_signals, "
-            "thresholds",
+            "unknown field config.nonsense. Fields of config: stakeholders, allowed_actions, mail, "
+            "dismissed_signals, thresholds",
         ),
         ({"allowed_actions": ["delete"]}, "config.allowed_actions.0"),
         ({"allowed_actions": ["coment"]}, "invalid action 'coment': expected one of comment, mail"),
