@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import httpx
+import httpx2
 
 from benchmarks.harness.measurement import ROUNDS, Figure, build_figure, report_progress
 from benchmarks.stores import items
@@ -84,7 +84,7 @@ async def _compare(folder: Path) -> list[Figure]:
 class Site:
     """A signed-in client of a console over a table of `count` items."""
 
-    client: httpx.AsyncClient
+    client: httpx2.AsyncClient
     count: int
     numbers: itertools.count[int]
 
@@ -112,10 +112,10 @@ async def _open_console(path: Path, count: int) -> AsyncIterator[Site]:
         stores = Stores(tables, system=SYSTEM)
         async with open_memory_stores(CONSOLE) as own:
             app = build_console_app(Settings(), own, [stores], DemoAccounts())
-            transport = httpx.ASGITransport(app, client=("127.0.0.1", 50_000))
+            transport = httpx2.ASGITransport(app, client=("127.0.0.1", 50_000))
             async with (
                 app.router.lifespan_context(app),
-                httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client,
+                httpx2.AsyncClient(transport=transport, base_url=ADDRESS) as client,
             ):
                 await client.post("/sign-in/demo")
                 yield Site(client, count, itertools.count(1, STEP))

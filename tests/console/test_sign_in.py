@@ -123,6 +123,8 @@ def test_an_administrator_ends_the_sign_ins_of_another_user(
     ada.page.get_by_role("button", name="End sign-ins of otto").click()
     ada.page.get_by_role("dialog").get_by_role("button", name="End sign-ins").click()
     ada.page.get_by_text("Every sign-in of otto is over.").wait_for()
+    # The open page leads there by itself, which would interrupt a visit.
+    otto.page.wait_for_url(f"{users_site.url}/sign-in")
     otto.visit("/account")
 
     assert otto.page.url == f"{users_site.url}/sign-in?next=/account"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distribution, metadata
+from importlib.metadata import PackageNotFoundError, distribution, metadata, packages_distributions
 from pathlib import Path
 
 import pytest
 from packaging.markers import Marker
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCKS = {name: ROOT / "locks" / f"{name}.txt" for name in ("runtime", "dev", "docs", "release")}
@@ -128,6 +130,26 @@ def test_the_release_lock_pins_the_same_versions_as_the_dev_lock() -> None:
     assert {name: read_pins("release")[name] for name in shared} == {
         name: read_pins("dev")[name] for name in shared
     }
+
+
+def test_benchmarks_need_only_what_make_setup_installs() -> None:
+    installed = read_pins("runtime").keys() | PROJECT_NAMES
+    distributions = packages_distributions()
+    for file in sorted((ROOT / "benchmarks").rglob("*.py")):
+        for name in _list_imported_packages(file) & distributions.keys():
+            found: set[str] = {canonicalize_name(each) for each in distributions[name]}
+            assert found & installed, f"{file} imports {name}, which `make setup` does not install"
+
+
+def _list_imported_packages(file: Path) -> set[str]:
+    """Return the first parts of the names of all modules that a file imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
 
 
 def test_every_licence_is_permissive() -> None:

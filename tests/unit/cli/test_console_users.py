@@ -127,6 +127,16 @@ def test_an_unknown_role_of_a_system_is_added_with_a_note(
     assert "has no role 'auditor'" in capsys.readouterr().err
 
 
+def test_a_role_of_a_system_that_is_not_installed_is_added_with_a_note(
+    users: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Machines may share the file, and have other systems."""
+    run(monkeypatch, "add", "ada", "--role", "pawg:viewer")
+
+    assert "no system 'pawg' is installed here; there are" in capsys.readouterr().err
+    assert "pawg:viewer" in users.read_text()
+
+
 def test_without_the_setting_it_says_what_to_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -243,12 +243,13 @@ def _read_password() -> str:
 
 
 def _check_role(role: str) -> None:
-    """Raise `InvalidRequest` for a text that is not a role. Warn of one of a system that the console does not
-    know: it may be one of the system's own pages.
+    """Raise `InvalidRequest` for a text that is not a role. Warn of a role that the console does not know,
+    which may be one of a system's own pages, and of a system that is not installed here.
     """
     from holdfast.console.users import ROLES, is_role
+    from holdfast.model.system import list_system_names
 
-    word = role.rpartition(":")[2]
+    system, _, word = role.rpartition(":")
     near = difflib.get_close_matches(word, ROLES, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(ROLES)}."
     if not is_role(role):
@@ -257,6 +258,11 @@ def _check_role(role: str) -> None:
         )
     if word not in ROLES:
         typer.echo(f"Note: the console itself has no role {word!r}: {hint}", err=True)
+    if system and system not in (installed := list_system_names()):
+        typer.echo(
+            f"Note: no system {system!r} is installed here; there are {', '.join(sorted(installed))}.",
+            err=True,
+        )
 
 
 def _get_user(users: Mapping[str, LocalUser], name: str) -> LocalUser:

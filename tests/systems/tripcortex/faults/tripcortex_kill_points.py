@@ -10,8 +10,8 @@ runs, or the action that an employee requested; the moments of each are
     done         when that is deleted
 
 and around the one call that buys something: `asked`, when the intent is recorded, and `acted`, when the
-portal has sold and the outcome is not recorded. While such a call is open there is a file in the folder of
-calls: the clock does not move then.
+portal has sold and the outcome is not recorded. While such a call is open, or a message is being handled,
+there is a file in the folder of calls: the clock does not jump then.
 """
 
 from __future__ import annotations
@@ -36,13 +36,16 @@ CALLS_VARIABLE: Final = "TRIPCORTEX_TEST_CALLS"
 NOTICE: Final = "notice"
 ACTIONS: Final = ("request", "choose", "answer", "cancel", "decide")
 
+# The end of the names of files that say that a message is being handled.
+HANDLED: Final = "handled"
+
 _place: ContextVar[str] = ContextVar("_where", default="")
 
 
 def main(*arguments: str) -> None:
     """Run the `holdfast` command with kill points."""
     book, calls = Path(os.environ[KILL_POINTS_VARIABLE]), Path(os.environ[CALLS_VARIABLE])
-    _follow_messages()
+    _follow_messages(calls)
     _follow_actions()
     _follow_portal(book, calls)
     run_with_kill_points(arguments, lambda operation, request: _run_at_place(book, operation, request))
@@ -85,14 +88,21 @@ def _at_place(place: str) -> Iterator[None]:
         _place.reset(token)
 
 
-def _follow_messages() -> None:
-    """Patch the queue worker: while it handles a message, the place is the step's state or "notice"."""
+def _follow_messages(calls: Path) -> None:
+    """Patch the queue worker: while it handles a message, the place is the step's state or "notice", and
+    there is a file in `calls`. A step that only computes writes nothing, and is slow on a busy machine.
+    """
     handle = InFlightMessage.handle
 
     async def handle_at_place(self: InFlightMessage, handler: Any) -> bool:
         message = self.received.message
-        with _at_place(message.state if isinstance(message, StepMessage) else NOTICE):
-            return await handle(self, handler)
+        mark = calls / f"{os.getpid()} {id(self)} {HANDLED}"
+        mark.touch()
+        try:
+            with _at_place(message.state if isinstance(message, StepMessage) else NOTICE):
+                return await handle(self, handler)
+        finally:
+            mark.unlink(missing_ok=True)
 
     setattr(InFlightMessage, "handle", handle_at_place)  # noqa: B010
 
@@ -114,12 +124,17 @@ def _follow(name: str, act: Any) -> Any:
 
 
 def _follow_portal(kill_points: Path, calls: Path) -> None:
-    """Patch `HttpPortal.book`: add its kill points, and a file in `calls` while the call is open."""
+    """Patch `HttpPortal.book`: add its kill points, and a file in `calls` while the call is open.
+
+    It replaces the file of the message: a claim may be lost during a call.
+    """
     book_trip = HttpPortal.book
 
     async def book_at_place(self: HttpPortal, reference: str, *given: Any) -> Any:
         call = calls / f"{os.getpid()} {reference}"
         call.touch()
+        for mark in calls.glob(f"{os.getpid()} * {HANDLED}"):
+            mark.unlink(missing_ok=True)
         try:
             reach(kill_points, "asked")
             order = await book_trip(self, reference, *given)

@@ -20,13 +20,15 @@ from tests.processes import Process, preload
 from tests.system_processes import SystemProcesses, get_write_time
 from tripcortex.system import SYSTEM
 
-from .tripcortex_kill_points import CALLS_VARIABLE, KILL_POINTS_VARIABLE
+from .tripcortex_kill_points import CALLS_VARIABLE, HANDLED, KILL_POINTS_VARIABLE
 
 START: Final = datetime(2026, 3, 10, 14, tzinfo=UTC)
 # Half of the time that a dead process's lease blocks others.
 JUMP_S: Final = 30.0
 # A call to the portal that is younger than this may still be in transit: the clock does not jump.
 CALL_S: Final = 5.0
+# A message that is being handled for less than this: it computes, or waits for the machine.
+HANDLED_S: Final = 30.0
 # Longer than a whole run: the expiry of tokens is not tested here.
 TOKEN_S: Final = 10.0**7
 KILLABLE: Final = "tests.systems.tripcortex.faults.tripcortex_kill_points"
@@ -93,9 +95,14 @@ class Stage(SystemProcesses):
         return worker.is_killed
 
     def _is_call_in_transit(self) -> bool:
-        """Return whether a call to the portal is open: a lease is longer than that."""
-        newest = max(map(get_write_time, self.calls.iterdir()), default=0)
-        return newest > time.time_ns() - int(CALL_S * 1e9)
+        """Return whether a call to the portal is open, or a message is being handled: leases are longer than
+        both.
+        """
+        now = time.time_ns()
+        limits = (
+            (each, HANDLED_S if each.name.endswith(HANDLED) else CALL_S) for each in self.calls.iterdir()
+        )
+        return any(get_write_time(each) > now - int(limit_s * 1e9) for each, limit_s in limits)
 
 
 def build_sandboxes(clock: RunClock, ledgers: Path) -> Mapping[str, Any]:
